@@ -1,0 +1,56 @@
+# Everything a fresh machine needs beyond Python >= 3.11, make and git is installed here.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := src tests bench db
+
+.PHONY: help setup up test check fmt docs chaos bench lock clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP)  ## Virtual environment with pinned, hashed requirements; leaves .venv/bin/penstock
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer; try make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing pinned requirements into $(VENV) (about a minute the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+up: setup  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, scheduler
+	@$(BIN)/penstock up $(ARGS)
+
+test: setup  ## Every test, against real PostgreSQL and Redis
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: setup  ## Format, lint, types, import contracts, generated docs, tests
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m penstock.docs --check
+	@$(MAKE) --no-print-directory test
+
+fmt: setup  ## Format and mend what can be mended
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/ruff check --fix $(SOURCES)
+
+docs: setup  ## Write the generated pages of docs/ anew
+	@$(BIN)/python -m penstock.docs
+
+chaos: setup  ## The long soak: at least 200 kills; SEED=n repeats a run
+	@$(BIN)/python -m tests.chaos.soak $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench: setup  ## All benchmarks; NAME=relay for one
+	@$(BIN)/penstock bench $(NAME) $(ARGS)
+
+lock: setup  ## Pin requirements anew (needs uv on the PATH)
+	@for g in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --upgrade pyproject.toml \
+	  $$(test $$g = dev && echo --group dev) -o requirements/$$g.txt; done
+
+clean:  ## Remove the virtual environment and caches; data in .penstock stays
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,12 @@
+"""The kernel's tables. The statements stand beside this file, in 0001_kernel.sql."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.get_bind().exec_driver_sql(Path(__file__).with_suffix(".sql").read_text())

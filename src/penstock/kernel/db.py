@@ -1,0 +1,71 @@
+"""PostgreSQL: one pool per process, one transaction per entry.
+
+An entry (request, job, handler) opens `transaction()` and passes the `Tx` down; nobody below commits.
+A transaction is never held across OCR, LLM, HTTP or the object store: claim, work, settle instead.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from penstock.kernel import error_codes, json
+from penstock.kernel.errors import PenstockError
+
+Tx = psycopg.AsyncConnection[DictRow]
+
+set_json_dumps(json.dumps)
+set_json_loads(json.loads)
+
+
+class Database:
+    """The pool. `open` at start, `close` at the end, `transaction()` in between."""
+
+    def __init__(self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5) -> None:
+        self._pool: AsyncConnectionPool[Tx] = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=size,
+            timeout=wait_seconds,
+            open=False,
+            check=AsyncConnectionPool.check_connection,
+            reconnect_timeout=0,
+            kwargs={"row_factory": dict_row, "application_name": f"penstock-{name}", "connect_timeout": 3},
+        )
+
+    async def open(self) -> None:
+        await self._pool.open()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Tx]:
+        """Commits when the block ends, rolls back when it raises. No server: DB_UNAVAILABLE."""
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                yield connection
+        except (PoolTimeout, psycopg.OperationalError) as failure:
+            if isinstance(failure, psycopg.OperationalError) and not is_connection_lost(failure):
+                raise
+            raise PenstockError(error_codes.DB_UNAVAILABLE) from failure
+
+
+def is_connection_lost(failure: psycopg.OperationalError) -> bool:
+    """Server gone, restarting or refusing, as against a fault of the statement itself (class 08, 57P)."""
+    state = failure.sqlstate
+    return state is None or state.startswith(("08", "57P", "53"))
+
+
+async def fetch_one(tx: Tx, query: Any, params: Any = None) -> dict[str, Any] | None:
+    cursor = await tx.execute(query, params)
+    return await cursor.fetchone()
+
+
+async def fetch_all(tx: Tx, query: Any, params: Any = None) -> list[dict[str, Any]]:
+    cursor = await tx.execute(query, params)
+    return await cursor.fetchall()

@@ -1,0 +1,160 @@
+"""The registry of error codes: a new code is a new row here, and nowhere else.
+
+Codes are frozen once released. HTTP statuses are the edge's affair (`api/http_status.py`); the generated
+page `docs/errors.md` shows both together.
+"""
+
+from penstock.kernel.errors import ErrorCode, Kind, Sentence, Severity
+
+REGISTRY: dict[str, ErrorCode] = {}
+
+
+def _row(code: str, kind: Kind, severity: Severity, *sentences: str, retryable: bool = False) -> ErrorCode:
+    zh, en, remedy_zh, remedy_en = sentences
+    row = ErrorCode(code, kind, severity, retryable, Sentence(zh, en), Sentence(remedy_zh, remedy_en))
+    if code in REGISTRY:
+        raise ValueError(f"error code {code} is declared twice")
+    REGISTRY[code] = row
+    return row
+
+
+_I, _W, _E, _C = Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
+
+# fmt: off
+# --- everywhere -------------------------------------------------------------------------------------------
+INTERNAL_ERROR = _row("INTERNAL_ERROR", Kind.BROKEN, _E,
+    "系统内部错误", "Something broke on our side",
+    "请稍后重试；若仍失败，请将 request_id 提供给运维人员", "Try again later; if it persists, give the request_id to an operator", retryable=True)
+SERVICE_UNAVAILABLE = _row("SERVICE_UNAVAILABLE", Kind.UNAVAILABLE, _C,
+    "服务暂时不可用", "The service is not available right now",
+    "请稍后重试", "Try again shortly", retryable=True)
+DB_UNAVAILABLE = _row("DB_UNAVAILABLE", Kind.UNAVAILABLE, _C,
+    "服务暂时不可用（数据库）", "The database does not answer",
+    "请稍后重试", "Try again shortly", retryable=True)
+REDIS_UNAVAILABLE = _row("REDIS_UNAVAILABLE", Kind.UNAVAILABLE, _C,
+    "服务暂时不可用（Redis）", "Redis does not answer",
+    "请稍后重试", "Try again shortly", retryable=True)
+STORE_UNAVAILABLE = _row("STORE_UNAVAILABLE", Kind.UNAVAILABLE, _C,
+    "对象存储暂时不可用", "The object store does not answer",
+    "请稍后重试", "Try again shortly", retryable=True)
+DISK_FULL = _row("DISK_FULL", Kind.UNAVAILABLE, _C,
+    "系统存储空间不足", "The disk is full",
+    "请联系运维人员清理存储空间", "Ask an operator to free disk space")
+RATE_LIMITED = _row("RATE_LIMITED", Kind.UNAVAILABLE, _W,
+    "请求过于频繁", "Too many requests",
+    "请按 Retry-After 等待后重试", "Wait for the Retry-After time, then try again", retryable=True)
+REQUEST_INVALID = _row("REQUEST_INVALID", Kind.INVALID, _E,
+    "请求参数不正确", "The request is not valid",
+    "请按 details 中指出的字段修改后重试", "Correct the fields named in details and send it again")
+ROUTE_NOT_FOUND = _row("ROUTE_NOT_FOUND", Kind.NOT_FOUND, _E,
+    "没有这个接口", "There is nothing at this address",
+    "请查看 /docs 中的接口列表", "See /docs for the list of addresses")
+METHOD_NOT_ALLOWED = _row("METHOD_NOT_ALLOWED", Kind.INVALID, _E,
+    "该接口不支持此方法", "This address does not take this method",
+    "请使用 Allow 响应头列出的方法", "Use one of the methods in the Allow header")
+NOT_FOUND = _row("NOT_FOUND", Kind.NOT_FOUND, _E,
+    "未找到该资源", "There is no such thing",
+    "请检查编号是否正确", "Check the id")
+# --- identity ---------------------------------------------------------------------------------------------
+TOKEN_MISSING = _row("TOKEN_MISSING", Kind.DENIED, _E,
+    "缺少访问令牌", "No access token was sent",
+    "请在 Authorization 请求头中携带 Bearer 令牌", "Send a Bearer token in the Authorization header")
+TOKEN_INVALID = _row("TOKEN_INVALID", Kind.DENIED, _E,
+    "访问令牌无效或已过期", "The access token is not valid or has expired",
+    "请重新登录获取新令牌", "Sign in again for a new token")
+ROLE_DENIED = _row("ROLE_DENIED", Kind.DENIED, _E,
+    "当前角色无权执行此操作", "Your role may not do this",
+    "请联系管理员授权", "Ask an administrator for the right role")
+MERCHANT_DENIED = _row("MERCHANT_DENIED", Kind.DENIED, _E,
+    "无权访问其他商户的数据", "This belongs to another merchant",
+    "请使用本商户的账号", "Use an account of that merchant")
+# --- state machines, leases -------------------------------------------------------------------------------
+TRANSITION_UNDECLARED = _row("TRANSITION_UNDECLARED", Kind.BROKEN, _E,
+    "不允许的状态变更", "This change of state is not declared",
+    "请将 request_id 提供给运维人员", "Give the request_id to an operator")
+TRANSITION_DENIED = _row("TRANSITION_DENIED", Kind.BROKEN, _E,
+    "该模块无权执行此状态变更", "This part of the system may not make this change of state",
+    "请将 request_id 提供给运维人员", "Give the request_id to an operator")
+STATE_CHANGED = _row("STATE_CHANGED", Kind.CONFLICT, _W,
+    "状态已被他人更改", "Someone else has changed the state",
+    "请刷新后重试", "Reload and try again", retryable=True)
+LEASE_LOST = _row("LEASE_LOST", Kind.CONFLICT, _W,
+    "占用已失效，已由其他进程接管", "The lease has expired and another process has taken over",
+    "无需处理，接管者会继续", "Nothing to do: the new holder goes on")
+# --- files and jobs (frozen: 001 §4.3, 000 §7) ------------------------------------------------------------
+FILE_SIZE_EXCEEDED = _row("FILE_SIZE_EXCEEDED", Kind.INVALID, _E,
+    "文件大小超过限制", "The file is larger than allowed",
+    "请压缩或拆分文件后重新上传", "Compress or split the file and upload it again")
+PAGE_COUNT_EXCEEDED = _row("PAGE_COUNT_EXCEEDED", Kind.INVALID, _E,
+    "页数超过 1000 页限制", "The document has more than 1,000 pages",
+    "请拆分为多个文件后上传", "Split it into several files")
+INVALID_MIME = _row("INVALID_MIME", Kind.INVALID, _E,
+    "仅支持 PDF 格式", "Only PDF files are accepted",
+    "请转换为 PDF 后重新上传", "Convert the file to PDF and upload it again")
+EMPTY_PDF = _row("EMPTY_PDF", Kind.INVALID, _E,
+    "PDF 文件无内容", "The PDF has no pages",
+    "请检查文件后重新上传", "Check the file and upload it again")
+SECURITY_JAVASCRIPT_EMBEDDED = _row("SECURITY_JAVASCRIPT_EMBEDDED", Kind.INVALID, _E,
+    "PDF 包含不安全的脚本内容", "The PDF contains scripts",
+    "请使用“打印为 PDF”重新生成后上传", "Print it to a new PDF and upload that")
+SECURITY_ENCRYPTED_PDF = _row("SECURITY_ENCRYPTED_PDF", Kind.INVALID, _E,
+    "PDF 已加密", "The PDF is encrypted",
+    "请先解除密码保护后重新上传", "Remove the password and upload it again")
+SECURITY_PARSE_TIMEOUT = _row("SECURITY_PARSE_TIMEOUT", Kind.INVALID, _E,
+    "PDF 结构异常，解析超时", "The PDF took too long to read",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+SECURITY_OBJECT_COUNT_EXCEEDED = _row("SECURITY_OBJECT_COUNT_EXCEEDED", Kind.INVALID, _E,
+    "PDF 结构异常，对象数量超限", "The PDF holds too many objects",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+FILE_HASH_DUPLICATE = _row("FILE_HASH_DUPLICATE", Kind.CONFLICT, _W,
+    "该文件已上传过", "This file has been uploaded before",
+    "请查看已有任务；如需重复处理，请设置 allow_duplicate", "See the earlier job; set allow_duplicate to process it again")
+UPLOAD_NOT_FOUND = _row("UPLOAD_NOT_FOUND", Kind.NOT_FOUND, _E,
+    "上传会话不存在或已过期", "The upload does not exist or has expired",
+    "请重新上传", "Upload the file again")
+OFFSET_MISMATCH = _row("OFFSET_MISMATCH", Kind.CONFLICT, _W,
+    "分片偏移量不匹配", "The chunk does not start where the upload stands",
+    "请用 HEAD 查询当前偏移量后续传", "Ask for the offset with HEAD and go on from there", retryable=True)
+CHECKSUM_FAILED = _row("CHECKSUM_FAILED", Kind.INVALID, _W,
+    "分片校验失败", "The chunk's checksum does not match",
+    "请重传该分片", "Send the chunk again", retryable=True)
+JOB_NOT_ORPHANED = _row("JOB_NOT_ORPHANED", Kind.CONFLICT, _W,
+    "任务不是孤儿状态，不可重提", "The job is not orphaned, so it cannot be requeued",
+    "请刷新任务状态", "Reload the job")
+REQUEUE_LIMIT = _row("REQUEUE_LIMIT", Kind.UNAVAILABLE, _W,
+    "24 小时内已重提 3 次", "The job has been requeued three times within 24 hours",
+    "请检查失败原因，或由运维人员处理", "Look into why it fails, or ask an operator")
+JOB_TERMINAL = _row("JOB_TERMINAL", Kind.CONFLICT, _W,
+    "任务已结束，无法取消", "The job has already ended",
+    "无需处理", "Nothing to do")
+# --- review (frozen: 001 §4.3) ----------------------------------------------------------------------------
+TASK_ALREADY_LOCKED = _row("TASK_ALREADY_LOCKED", Kind.CONFLICT, _W,
+    "任务已被他人领取", "Someone else has taken this task",
+    "请领取下一个任务", "Take the next task")
+TASK_LOCK_EXPIRED = _row("TASK_LOCK_EXPIRED", Kind.CONFLICT, _W,
+    "任务锁已过期", "Your lock on this task has expired",
+    "您的修改已存为草稿，请重新领取任务", "Your work is kept as a draft: take the task again")
+TASK_NOT_REVERTABLE = _row("TASK_NOT_REVERTABLE", Kind.CONFLICT, _W,
+    "任务当前不可回退", "This task cannot be reverted now",
+    "请刷新任务状态", "Reload the task")
+ANNOTATION_VALIDATION_FAILED = _row("ANNOTATION_VALIDATION_FAILED", Kind.INVALID, _E,
+    "标注内容校验失败", "The annotation is not valid",
+    "请按 details 中的路径修改", "Correct the paths named in details")
+# --- profiles (frozen: 001 §4.3) --------------------------------------------------------------------------
+CONFIG_VERSION_CONFLICT = _row("CONFIG_VERSION_CONFLICT", Kind.CONFLICT, _W,
+    "配置已被他人更新", "Someone else has saved a newer version",
+    "请在最新版本上重新修改", "Make your change on the newest version")
+CONFIG_THRESHOLD_INVALID = _row("CONFIG_THRESHOLD_INVALID", Kind.INVALID, _E,
+    "阈值不满足 B < PV < A", "The thresholds must obey B < PV < A",
+    "请调整阈值", "Adjust the thresholds")
+# --- models (frozen: 001 §4.3) ----------------------------------------------------------------------------
+LLM_BUDGET_EXHAUSTED = _row("LLM_BUDGET_EXHAUSTED", Kind.UNAVAILABLE, _C,
+    "模型预算已用尽", "The model budget is used up",
+    "请等待次日或提高预算", "Wait for the next day or raise the budget")
+LLM_CIRCUIT_OPEN = _row("LLM_CIRCUIT_OPEN", Kind.UNAVAILABLE, _C,
+    "模型服务熔断中", "Calls to the model are paused after repeated failures",
+    "系统会自动恢复，请稍后重试", "They resume by themselves; try again later", retryable=True)
+LLM_RATE_LIMITED = _row("LLM_RATE_LIMITED", Kind.UNAVAILABLE, _W,
+    "模型服务限流", "The model's rate limit is reached",
+    "请稍后重试", "Try again later", retryable=True)
+# fmt: on

@@ -1,0 +1,80 @@
+"""One root error. A code says what happened, its kind says what the edges make of it.
+
+The table of codes is `error_codes.py`. Domains raise `PenstockError(codes.X, detail=...)`; only the
+edges know HTTP, gRPC or retry policies. The sentence for people is chosen from the table at the edge, so
+a code means the same in every language.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What went wrong, in the widest terms; each edge maps this once."""
+
+    INVALID = "invalid"  # the caller sent something that can never work
+    DENIED = "denied"  # the caller may not
+    NOT_FOUND = "not_found"  # no such thing, or not the caller's
+    CONFLICT = "conflict"  # the thing is not in a state that allows this
+    UNAVAILABLE = "unavailable"  # not now: something is away, or the caller is too fast
+    BROKEN = "broken"  # our own fault
+
+
+class Severity(StrEnum):
+    """How loudly a screen should say it (toast, toast, dialog, banner)."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+class Language(StrEnum):
+    """The languages every sentence exists in."""
+
+    ZH = "zh"
+    EN = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One thing said to people, in each language."""
+
+    zh: str
+    en: str
+
+    def in_language(self, language: Language) -> str:
+        return self.zh if language is Language.ZH else self.en
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """A row of the registry: the code never changes, whatever the language."""
+
+    code: str
+    kind: Kind
+    severity: Severity
+    retryable: bool
+    message: Sentence
+    remedy: Sentence  # what the reader can do about it
+
+
+class PenstockError(Exception):
+    """The only error our own code raises on purpose."""
+
+    def __init__(self, code: ErrorCode, **details: Any) -> None:
+        super().__init__(f"{code.code}: {code.message.en}{_shown(details)}")
+        self.code = code
+        self.details: Mapping[str, Any] = details
+
+    @property
+    def kind(self) -> Kind:
+        return self.code.kind
+
+
+def _shown(details: Mapping[str, Any]) -> str:
+    if not details:
+        return ""
+    return " (" + ", ".join(f"{key}={value!r}" for key, value in details.items()) + ")"

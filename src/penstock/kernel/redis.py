@@ -1,0 +1,59 @@
+"""Redis: wake-ups, streams, gates, caches. It may be flushed at any moment; nothing lives only here.
+
+All key patterns of the product are declared in `Keys`. The braces are hash tags: all keys of one subject
+share a slot, so that a cluster can run scripts over them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import redis.asyncio as aioredis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+Redis = aioredis.Redis
+RedisAway = (RedisConnectionError, RedisTimeoutError, OSError)
+
+__all__ = ["Keys", "Redis", "RedisAway", "RedisError", "connect"]
+
+
+def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) -> Redis:
+    """One client per process. A call either answers within the time-out or raises one of `RedisAway`."""
+    options: dict[str, Any] = {
+        "socket_timeout": timeout_seconds,
+        "socket_connect_timeout": timeout_seconds,
+        "max_connections": max_connections,
+        "retry": Retry(NoBackoff(), 1),
+        "retry_on_error": [RedisConnectionError],
+        "health_check_interval": 15,
+    }
+    client: Redis = aioredis.Redis.from_url(url, **options)
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Every key pattern, under one prefix."""
+
+    prefix: str = "penstock"
+
+    def stream(self, topic: str) -> str:
+        return f"{self.prefix}:sse:{{{topic}}}"
+
+    def stream_nudge(self) -> str:
+        return f"{self.prefix}:sse:nudge"
+
+    def heartbeat(self, worker_id: str) -> str:
+        return f"{self.prefix}:heartbeat:{{{worker_id}}}"
+
+    def rate(self, key: str) -> str:
+        return f"{self.prefix}:rate:{{{key}}}"
+
+    def circuit(self, key: str) -> str:
+        return f"{self.prefix}:circuit:{{{key}}}"
+
+    def queue(self, name: str) -> str:
+        return f"{self.prefix}:queue:{name}"

@@ -1,0 +1,74 @@
+"""Real PostgreSQL and Redis for every test: one pair per test process, emptied between tests."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
+from penstock.kernel.db import Database
+from penstock.kernel.migrations import migrate
+from penstock.kernel.redis import Keys, Redis, connect
+
+_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """A directory that the servers' own account can reach (pytest's own is private)."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-", ignore_cleanup_errors=True) as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture(scope="session")
+def postgres(home: Path) -> Iterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(home, settings=_FAST)
+    server.start()
+    migrate(server.url)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_server(home: Path) -> Iterator[EmbeddedRedis]:
+    server = EmbeddedRedis(home)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The migrated database, emptied after the test."""
+    yield postgres.url
+    with psycopg.connect(postgres.url) as connection:
+        tables = connection.execute(
+            "select format('%I.%I', schemaname, tablename) from pg_tables"
+            " where schemaname in ('public', 'catalog') and tablename not in ('alembic_version', 'outbox_slots')"
+        ).fetchall()
+        connection.execute("truncate " + ", ".join(name for (name,) in tables) + " restart identity cascade")
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url, name="test", size=20)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def redis_client(redis_server: EmbeddedRedis) -> AsyncIterator[Redis]:
+    client = connect(redis_server.url)
+    yield client
+    await client.flushall()
+    await client.aclose()
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return Keys("test")

@@ -1,0 +1,74 @@
+"""The migrations and the readable schema agree, from empty, however many migrate at once."""
+
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from penstock.embedded import EmbeddedPostgres
+from penstock.kernel.migrations import current_revision, directory, migrate, newest_revision
+
+_SHAPE = """
+select 'column', table_schema, table_name, column_name || ' ' || data_type || ' ' || is_nullable || ' '
+       || coalesce(column_default, '') || ' ' || is_identity
+  from information_schema.columns where table_schema in ('public', 'catalog')
+union all
+select 'index', schemaname, tablename, indexdef from pg_indexes where schemaname in ('public', 'catalog')
+union all
+select 'constraint', n.nspname, c.conrelid::regclass::text, c.conname || ' ' || pg_get_constraintdef(c.oid)
+  from pg_constraint c join pg_namespace n on n.oid = c.connamespace where n.nspname in ('public', 'catalog')
+union all
+select 'trigger', event_object_schema, event_object_table, trigger_name || ' ' || action_statement
+  from information_schema.triggers
+order by 1, 2, 3, 4
+"""
+
+
+@pytest.fixture
+def fresh(postgres: EmbeddedPostgres, request: pytest.FixtureRequest):
+    """Empty databases, by name."""
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute(f'create database "{name}"')
+        made.append(name)
+        return postgres.url.replace("/postgres?", f"/{name}?")
+
+    yield make
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        for name in made:
+            connection.execute(f'drop database "{name}" with (force)')
+
+
+def shape(url: str) -> list[tuple[str, ...]]:
+    with psycopg.connect(url) as connection:
+        return [row for row in connection.execute(_SHAPE).fetchall() if row[2] != "alembic_version"]
+
+
+class TestMigrating:
+    def test_the_readable_schema_and_the_migrations_give_the_same_database(self, fresh):
+        migrated, written = fresh("migrated"), fresh("written")
+        migrate(migrated)
+        with psycopg.connect(written) as connection:
+            connection.execute((directory() / "schema.sql").read_text())
+        assert shape(migrated) == shape(written)
+        assert len(shape(migrated)) > 50
+
+    def test_migrating_again_changes_nothing(self, fresh):
+        url = fresh("again")
+        migrate(url)
+        before = shape(url)
+        assert migrate(url) == current_revision(url) == newest_revision()
+        assert shape(url) == before
+
+    def test_several_instances_may_migrate_at_once(self, fresh):
+        url = fresh("together")
+        code = "import sys; from penstock.kernel.migrations import migrate; migrate(sys.argv[1])"
+        racing = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(4)]
+        assert [process.wait(60) for process in racing] == [0, 0, 0, 0]
+        assert current_revision(url) == newest_revision()
+
+    def test_an_empty_database_has_no_revision(self, fresh):
+        assert current_revision(fresh("empty")) is None

@@ -1,0 +1,1 @@
+"""What tests share: real servers, a clock that can be turned, and data that several suites walk over."""
