@@ -1,0 +1,48 @@
+"""Where this process lives: its servers, its directory, its addresses."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel.errors import Language
+from penstock.kernel.settings import SettingsGroup
+
+
+class RuntimeSettings(SettingsGroup):
+    """What every role needs to meet the others: PostgreSQL, Redis and the object store."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_")
+
+    home: Path = Field(Path(".penstock"), description="Data directory of `penstock up`")
+    database_url: SecretStr = Field(
+        SecretStr(""), description="PostgreSQL, postgresql://…; `penstock up` brings its own"
+    )
+    redis_url: SecretStr = Field(
+        SecretStr(""), description="Redis, redis://… or unix://…; `penstock up` brings its own"
+    )
+    store_url: str = Field("", description="Object store: file:///…, s3://bucket/prefix or gs://bucket/prefix")
+    redis_prefix: str = Field("penstock", min_length=1, description="First part of every Redis key")
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network")
+    port: int = Field(8000, ge=1, le=65535, description="HTTP port")
+    grpc_port: int = Field(8001, ge=1, le=65535, description="gRPC port")
+    pool_size: int = Field(8, ge=1, le=200, description="PostgreSQL connections per process")
+    shutdown_seconds: timedelta = Field(
+        timedelta(seconds=20), description="How long a role may take to finish or hand back what it holds"
+    )
+    language: Language = Field(Language.EN, description="Language of messages when a request names none: en or zh")
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgres(cls, value: SecretStr) -> SecretStr:
+        if value.get_secret_value() and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must start with postgresql://")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis(cls, value: SecretStr) -> SecretStr:
+        if value.get_secret_value() and not value.get_secret_value().startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must start with redis://, rediss:// or unix://")
+        return value
