@@ -1,5 +1,6 @@
 """Real PostgreSQL and Redis for every test: one pair per test process, emptied between tests."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -72,3 +73,9 @@ async def redis_client(redis_server: EmbeddedRedis) -> AsyncIterator[Redis]:
 @pytest.fixture
 def keys() -> Keys:
     return Keys("test")
+
+
+@pytest.fixture
+async def loop() -> asyncio.AbstractEventLoop:
+    """The loop that async fixtures live in, for plain test functions (Hypothesis) that drive coroutines."""
+    return asyncio.get_running_loop()

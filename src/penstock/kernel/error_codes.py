@@ -81,6 +81,10 @@ STATE_CHANGED = _row("STATE_CHANGED", Kind.CONFLICT, _W,
 LEASE_LOST = _row("LEASE_LOST", Kind.CONFLICT, _W,
     "占用已失效，已由其他进程接管", "The lease has expired and another process has taken over",
     "无需处理，接管者会继续", "Nothing to do: the new holder goes on")
+# --- webhooks ---------------------------------------------------------------------------------------------
+WEBHOOK_URL_REFUSED = _row("WEBHOOK_URL_REFUSED", Kind.INVALID, _E,
+    "不接受该回调地址", "This webhook address is not accepted",
+    "请使用可公开访问的 https 地址", "Use an https address that is reachable from outside")
 # --- files and jobs (frozen: 001 §4.3, 000 §7) ------------------------------------------------------------
 FILE_SIZE_EXCEEDED = _row("FILE_SIZE_EXCEEDED", Kind.INVALID, _E,
     "文件大小超过限制", "The file is larger than allowed",

@@ -1,0 +1,228 @@
+"""Delivering events to receivers: one row per event and receiver, leased, retried, in order, given up at last.
+
+Reactions run inside the transaction that marks the row done, so their effects happen once. Sinks (webhooks,
+plug-ins) are called between claim and settle, so they may see an event again after a crash. A row is claimable
+only when no earlier event of its key is still open for the same receiver. A failure backs off the whole key;
+after the last attempt the row is dead and the key goes on. A row whose holder died again and again is dead too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from prometheus_client import Counter
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel import error_codes, failpoints, leases
+from penstock.kernel.backoff import exponential
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.events import StoredEvent
+from penstock.kernel.leases import Leasable, Lease
+from penstock.kernel.outbox import stored
+from penstock.kernel.reactions import Reactions
+from penstock.kernel.settings import SettingsGroup
+from penstock.kernel.sinks import Send, Sink, SinkRefused
+
+log = structlog.get_logger(__name__)
+
+_delivered = Counter("penstock_deliveries_total", "Deliveries to reactions and sinks", ["sink", "outcome"])
+
+ROWS = Leasable(
+    table="outbox_deliveries",
+    key="delivery_id",
+    ready="done_at is null and dead_at is null and due_at <= clock_timestamp() and not exists ("
+    "select 1 from outbox_deliveries earlier where earlier.sink = outbox_deliveries.sink"
+    " and earlier.order_key = outbox_deliveries.order_key and earlier.event_id < outbox_deliveries.event_id"
+    " and earlier.done_at is null and earlier.dead_at is null)",
+    order="due_at, delivery_id",
+)
+
+
+class DeliverySettings(SettingsGroup):
+    """How often and how long a delivery is tried."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_DELIVERY_")
+
+    batch: int = Field(50, ge=1, le=1000, description="Deliveries claimed at once")
+    lease_seconds: timedelta = Field(timedelta(seconds=60), description="After this a dead worker's rows are free")
+    handler_seconds: timedelta = Field(timedelta(seconds=30), description="Longest run of one reaction or sink call")
+    max_attempts: int = Field(10, ge=1, description="Attempts before a delivery is dead")
+    first_retry_seconds: timedelta = Field(timedelta(seconds=1), description="First wait; doubles from there")
+    last_retry_seconds: timedelta = Field(timedelta(hours=1), description="Longest wait between attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Receivers:
+    """Everybody who may want an event. `webhooks` finds endpoints for a batch, `webhook` sends to one."""
+
+    reactions: Reactions
+    plugins: dict[str, Sink]
+    webhooks: Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[tuple[int, str, str]]]]
+    webhook: Callable[[str], Awaitable[Send | None]]
+
+    async def rows_for(self, tx: Tx, events: Sequence[StoredEvent]) -> list[tuple[int, str, str]]:
+        """(event id, sink, order key) for every event and everyone who wants it."""
+        rows = []
+        for event in events:
+            names = [f"reaction:{name}" for name in self.reactions.names_for(event.event.event_type)]
+            names += [f"plugin:{name}" for name, sink in self.plugins.items() if sink.wants(event.event.event_type)]
+            rows += [(event.event_id, name, event.event.order_key) for name in names]
+        return rows + await self.webhooks(tx, events)
+
+
+class Deliveries:
+    """Claims due deliveries and carries them out."""
+
+    def __init__(self, database: Database, receivers: Receivers, settings: DeliverySettings, *, owner: str) -> None:
+        self._database = database
+        self._receivers = receivers
+        self._settings = settings
+        self._owner = owner
+
+    async def drain(self, stop: asyncio.Event | None = None) -> int:
+        """Deliver until nothing is due; returns how many rows were handled."""
+        handled = 0
+        while not (stop and stop.is_set()):
+            claimed = await self._claim()
+            if not claimed:
+                break
+            await asyncio.gather(*(self._deliver(lease, event) for lease, event in claimed))
+            handled += len(claimed)
+        return handled
+
+    async def free_expired(self) -> int:
+        """Rows of dead workers become claimable again."""
+        async with self._database.transaction() as tx:
+            return await leases.expire(tx, ROWS)
+
+    async def _claim(self) -> list[tuple[Lease, StoredEvent]]:
+        async with self._database.transaction() as tx:
+            held = await leases.claim(
+                tx, ROWS, owner=self._owner, ttl=self._settings.lease_seconds, limit=self._settings.batch
+            )
+            rows = await fetch_all(
+                tx,
+                "select * from outbox_events where event_id = any(%s)",
+                ([lease.row["event_id"] for lease in held],),
+            )
+        failpoints.reach("delivery.claimed")
+        events = {row["event_id"]: stored(row) for row in rows}
+        return [(lease, events[lease.row["event_id"]]) for lease in held]
+
+    async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
+        sink = str(lease.row["sink"])
+        family, _, name = sink.partition(":")
+        try:
+            self._refuse_killer(lease)
+            async with asyncio.timeout(self._settings.handler_seconds.total_seconds()):
+                if family == "reaction":
+                    await self._react(lease, event, name)
+                else:
+                    await self._send(lease, event, family, name)
+            _delivered.labels(family, "done").inc()
+        except PenstockError as failure:
+            if failure.code is error_codes.LEASE_LOST:
+                log.info("delivery.taken_over", delivery_id=lease.key)
+            elif failure.kind is Kind.UNAVAILABLE and failure.code is error_codes.DB_UNAVAILABLE:
+                raise
+            else:
+                await self._fail(lease, sink, failure)
+        except Exception as failure:  # noqa: BLE001  handlers and sinks are foreign here; their failure is a fact to record
+            await self._fail(lease, sink, failure)
+
+    def _refuse_killer(self, lease: Lease) -> None:
+        """Claimed far more often than it failed: its handler takes the process down each time."""
+        deaths = lease.row["lease_count"] - lease.row["attempts"]
+        if deaths > self._settings.max_attempts:
+            raise _Killer(f"the worker died {deaths - 1} times while handling this")
+
+    async def _react(self, lease: Lease, event: StoredEvent, name: str) -> None:
+        reaction = self._receivers.reactions.find(name)
+        if reaction is None:
+            raise SinkRefused(f"this build has no reaction {name}")
+        async with self._database.transaction() as tx:
+            await leases.settle(tx, ROWS, lease, {"done_at": await _now(tx)})
+            await reaction.handle(tx, event)
+            failpoints.reach("delivery.handled")
+
+    async def _send(self, lease: Lease, event: StoredEvent, family: str, name: str) -> None:
+        send = await self._find_send(family, name)
+        if send is not None:
+            await send(event)
+            failpoints.reach("delivery.sent")
+        async with self._database.transaction() as tx:
+            await leases.settle(tx, ROWS, lease, {"done_at": await _now(tx)})
+
+    async def _find_send(self, family: str, name: str) -> Send | None:
+        """None: the receiver is gone for good, nothing is owed to it."""
+        if family == "webhook":
+            return await self._receivers.webhook(name)
+        plugin = self._receivers.plugins.get(name)
+        if plugin is None:
+            raise SinkRefused(f"no plug-in sink {name} is installed")
+        return plugin.send
+
+    async def _fail(self, lease: Lease, sink: str, failure: Exception) -> None:
+        attempts = lease.row["attempts"] + 1
+        dead = attempts >= self._settings.max_attempts or isinstance(failure, _Killer)
+        reason = f"{type(failure).__name__}: {failure}"[:500] if not isinstance(failure, _Killer) else str(failure)
+        wait = exponential(
+            attempts,
+            first=self._settings.first_retry_seconds.total_seconds(),
+            most=self._settings.last_retry_seconds.total_seconds(),
+        )
+        async with self._database.transaction() as tx:
+            now = await _now(tx)
+            due = now + timedelta(seconds=wait)
+            changes: dict[str, Any] = {"attempts": attempts, "last_error": reason, "due_at": due}
+            await leases.settle(tx, ROWS, lease, changes | ({"dead_at": now} if dead else {}))
+            if not dead:
+                await tx.execute(_HOLD_BACK, (due, sink, lease.row["order_key"], due))
+        _delivered.labels(sink.partition(":")[0], "dead" if dead else "failed").inc()
+        log.warning("delivery.dead" if dead else "delivery.failed", delivery_id=lease.key, sink=sink, reason=reason)
+
+
+# Rows behind a failed one wait with it, so that claims need not look at them meanwhile.
+_HOLD_BACK = """
+update outbox_deliveries set due_at = %s
+ where sink = %s and order_key = %s and done_at is null and dead_at is null and due_at < %s
+"""
+
+
+class _Killer(Exception):
+    pass
+
+
+async def _now(tx: Tx) -> Any:
+    row = await fetch_one(tx, "select clock_timestamp() as now")
+    return row["now"] if row else None
+
+
+async def dead_letters(tx: Tx, *, merchant_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+    """Deliveries that were given up, newest first; of one merchant, or of all."""
+    return await fetch_all(
+        tx,
+        "select d.delivery_id, d.event_id, d.sink, d.attempts, d.last_error, d.dead_at, e.event_type, e.entity_type,"
+        " e.entity_id, e.merchant_id from outbox_deliveries d join outbox_events e using (event_id)"
+        " where d.dead_at is not null and (%(merchant)s::text is null or e.merchant_id = %(merchant)s)"
+        " order by d.delivery_id desc limit %(limit)s",
+        {"merchant": merchant_id, "limit": limit},
+    )
+
+
+async def send_again(tx: Tx, delivery_id: int, *, merchant_id: str | None = None) -> None:
+    """Give a dead delivery a fresh start; NOT_FOUND if there is no such dead letter of this merchant."""
+    row = await fetch_one(
+        tx,
+        "update outbox_deliveries d set dead_at = null, attempts = 0, lease_count = 0, due_at = now()"
+        " from outbox_events e where d.delivery_id = %(id)s and d.dead_at is not null and e.event_id = d.event_id"
+        " and (%(merchant)s::text is null or e.merchant_id = %(merchant)s) returning 1",
+        {"id": delivery_id, "merchant": merchant_id},
+    )
+    if row is None:
+        raise PenstockError(error_codes.NOT_FOUND, delivery_id=delivery_id)

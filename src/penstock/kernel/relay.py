@@ -1,0 +1,218 @@
+"""The relay takes committed events out of the outbox: to the event streams, and to one delivery row per receiver.
+
+What it promises, and how:
+
+*At least once.* An event is marked `relayed_at` only after the streams took it. Killed in between, the next
+relay publishes it again; receivers know an event by its `event_id`. The delivery rows for reactions and webhooks are
+inserted in the same transaction as the mark (unique per event and receiver), so those exist exactly once.
+
+*In order, per order key.* Every event belongs to one of 16 slots, by a hash of its order key. A relay works on a
+slot while it holds that slot's row lock, oldest event first, so one key is never in two relays' hands. A killed
+relay's connection closes and PostgreSQL frees the lock at once; a paused one is cut off by
+`idle_in_transaction_session_timeout`, and what it publishes after waking is a repeat of what others have published.
+After dropping repeats by `event_id`, receivers see the order in which events were written.
+
+*An earlier event may commit later.* Sequence numbers are given before the commit, so event 7 can appear after 8 was
+relayed. Nothing is skipped, because the relay asks for what is not relayed, not for what is newer. Events of one
+entity cannot swap: a move locks the entity's row before it takes a number.
+
+*A poison event blocks only its own key.* If the streams refuse a batch, its events go one by one; the one that fails
+is tried again later with back-off, and its key waits for it. After the last attempt it is dead (an operator can send
+it again) and the key goes on. Redis being away is nobody's fault and counts as no attempt.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from prometheus_client import Counter, Gauge
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel import failpoints
+from penstock.kernel.backoff import exponential, pause
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.events import StoredEvent
+from penstock.kernel.outbox import stored
+from penstock.kernel.redis import RedisAway
+from penstock.kernel.settings import SettingsGroup
+
+log = structlog.get_logger(__name__)
+
+_relayed = Counter("penstock_relay_events_total", "Events taken out of the outbox", ["outcome"])
+_lag = Gauge("penstock_relay_lag_seconds", "Age of the oldest event not yet relayed", multiprocess_mode="livemax")
+
+Publish = Callable[[Sequence[StoredEvent]], Awaitable[None]]
+Receivers = Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[tuple[int, str, str]]]]
+Wake = Callable[[int], Awaitable[None]]
+
+
+class RelaySettings(SettingsGroup):
+    """How the relay paces itself."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_RELAY_")
+
+    batch: int = Field(500, ge=1, le=10_000, description="Events per transaction")
+    poll_seconds: timedelta = Field(timedelta(milliseconds=50), description="Wait between looks at an empty outbox")
+    max_attempts: int = Field(8, ge=1, description="Attempts before an event that a stream refuses is dead")
+    stall_seconds: timedelta = Field(
+        timedelta(seconds=15), description="PostgreSQL cuts off a relay that pauses this long in a transaction"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """Where events go: `publish` to the streams; `receivers` lists (event id, sink, order key) rows; `wake` workers."""
+
+    publish: Publish
+    receivers: Receivers
+    wake: Wake
+
+
+_READY = """
+relayed_at is null and dead_at is null and not exists (
+  select 1 from outbox_events waiting where waiting.order_key = e.order_key and waiting.retry_at > now()
+     and waiting.relayed_at is null and waiting.dead_at is null)
+"""
+_TAKE_SLOT = f"""
+select slot from outbox_slots s where exists (select 1 from outbox_events e where e.slot = s.slot and {_READY})
+ order by random() limit 1 for update skip locked
+"""  # noqa: S608  composed of constants
+_TAKE_EVENTS = f"select * from outbox_events e where e.slot = %s and {_READY} order by event_id limit %s"  # noqa: S608
+_INSERT_DELIVERIES = """
+insert into outbox_deliveries (event_id, sink, order_key)
+select * from unnest(%s::bigint[], %s::text[], %s::text[]) on conflict do nothing
+"""
+_LAG = """
+select coalesce(extract(epoch from now() - min(occurred_at)), 0) as lag
+  from outbox_events where relayed_at is null and dead_at is null
+"""
+
+
+class Relay:
+    """One relay; run as many as wanted."""
+
+    def __init__(self, database: Database, outlets: Outlets, settings: RelaySettings) -> None:
+        self._database = database
+        self._outlets = outlets
+        self._settings = settings
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Relay until told to stop. Servers that are away are waited for."""
+        trouble = 0
+        while not stop.is_set():
+            try:
+                relayed = await self.relay_once()
+                trouble = 0
+                wait = 0.0 if relayed else self._settings.poll_seconds.total_seconds()
+            except (*RedisAway, PenstockError) as away:
+                if isinstance(away, PenstockError) and away.kind is not Kind.UNAVAILABLE:
+                    raise
+                trouble += 1
+                wait = exponential(trouble, first=0.1, most=2.0)
+                log.warning("relay.waiting", reason=str(away), seconds=round(wait, 2))
+            if wait:
+                await pause(stop, wait)
+
+    async def relay_once(self) -> int:
+        """Work on one slot; returns how many events left the outbox."""
+        async with self._database.transaction() as tx:
+            slot = await self._take_slot(tx)
+            if slot is None:
+                _lag.set(0)
+                return 0
+            rows = await fetch_all(tx, _TAKE_EVENTS, (slot, self._settings.batch))
+            events = [stored(row) for row in rows]
+            failed = await self._publish(events)
+            failpoints.reach("relay.published")
+            good = _before_failures(events, failed)
+            deliveries = await self._insert_deliveries(tx, good)
+            await self._mark(tx, good, failed)
+            failpoints.reach("relay.marked")
+        failpoints.reach("relay.committed")
+        if deliveries:
+            await self._outlets.wake(slot)
+        return len(good)
+
+    async def observe_lag(self) -> float:
+        """Seconds that the oldest event has been waiting."""
+        async with self._database.transaction() as tx:
+            row = await fetch_one(tx, _LAG)
+        lag = float(row["lag"]) if row else 0.0
+        _lag.set(lag)
+        return lag
+
+    async def _take_slot(self, tx: Tx) -> int | None:
+        stall = int(self._settings.stall_seconds.total_seconds() * 1000)
+        await tx.execute(f"set local idle_in_transaction_session_timeout = {stall}")
+        row = await fetch_one(tx, _TAKE_SLOT)
+        return None if row is None else int(row["slot"])
+
+    async def _publish(self, events: Sequence[StoredEvent]) -> dict[int, str]:
+        """Publish all; returns the refused ones with the reason. A refusal holds back later events of its key."""
+        try:
+            await self._outlets.publish(events)
+        except RedisAway:
+            raise
+        except Exception as refusal:  # noqa: BLE001  an outlet is foreign code: find the event it chokes on
+            if len(events) == 1:
+                return {events[0].event_id: f"{type(refusal).__name__}: {refusal}"}
+            return await self._publish_singly(events)
+        return {}
+
+    async def _publish_singly(self, events: Sequence[StoredEvent]) -> dict[int, str]:
+        failed: dict[int, str] = {}
+        blocked: set[str] = set()
+        for event in events:
+            if event.event.order_key in blocked:
+                continue
+            refused = await self._publish([event])
+            if refused:
+                failed |= refused
+                blocked.add(event.event.order_key)
+        return failed
+
+    async def _insert_deliveries(self, tx: Tx, events: Sequence[StoredEvent]) -> int:
+        rows = await self._outlets.receivers(tx, events)
+        if rows:
+            ids, sinks, order_keys = (list(column) for column in zip(*rows, strict=True))
+            await tx.execute(_INSERT_DELIVERIES, (ids, sinks, order_keys))
+        return len(rows)
+
+    async def _mark(self, tx: Tx, good: Sequence[StoredEvent], failed: dict[int, str]) -> None:
+        await tx.execute(
+            "update outbox_events set relayed_at = now(), retry_at = null where event_id = any(%s)",
+            ([event.event_id for event in good],),
+        )
+        _relayed.labels("relayed").inc(len(good))
+        for event_id, reason in failed.items():
+            row = await fetch_one(
+                tx, _FAIL, {"id": event_id, "error": reason[:500], "most": self._settings.max_attempts}
+            )
+            dead = row is not None and row["dead_at"] is not None
+            _relayed.labels("dead" if dead else "refused").inc()
+            log.warning("relay.dead_letter" if dead else "relay.refused", event_id=event_id, reason=reason)
+
+
+_FAIL = """
+update outbox_events
+   set attempts = attempts + 1, last_error = %(error)s,
+       retry_at = now() + least(interval '5 minutes', interval '1 second' * power(2, attempts)),
+       dead_at = case when attempts + 1 >= %(most)s then now() end
+ where event_id = %(id)s returning dead_at
+"""
+
+
+def _before_failures(events: Sequence[StoredEvent], failed: dict[int, str]) -> list[StoredEvent]:
+    """Events that were published: all but the refused ones and those that wait behind them."""
+    blocked: set[str] = set()
+    good = []
+    for event in events:
+        if event.event_id in failed:
+            blocked.add(event.event.order_key)
+        elif event.event.order_key not in blocked:
+            good.append(event)
+    return good

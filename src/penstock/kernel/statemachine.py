@@ -1,0 +1,191 @@
+"""State machines as data: what may follow what, who may do it, and what is announced.
+
+Each domain declares one `Machine` literal in its `states.py`. Two functions write a status, and nothing else
+does (an architecture test reads the SQL of the whole package to prove it):
+
+  `enter`  records the first state of a row that the domain's store has just inserted
+  `move`   changes the state: guarded UPDATE … WHERE status = expected, the row in `state_transitions` and the
+           outbox event, in one statement, so that they stand or fall together
+
+A move that is not declared is a fault of ours and raises TRANSITION_UNDECLARED or TRANSITION_DENIED. A move that
+lost a race (the row is no longer in the expected state, or is gone) raises STATE_CHANGED.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from psycopg import sql
+
+from penstock.kernel import error_codes, json
+from penstock.kernel.db import Tx, fetch_one
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.events import Event
+from penstock.kernel.outbox import COLUMNS, announce, row_of
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One arrow. `by` names the parts of the system that may take it; `notice` is what people are shown."""
+
+    source: StrEnum | None  # None: the entity begins here
+    target: StrEnum
+    by: frozenset[str]
+    notice: str | None = None
+
+
+def arrow(
+    source: StrEnum | Iterable[StrEnum] | None, target: StrEnum, by: str, notice: str | None = None
+) -> list[Transition]:
+    """Arrows from one or several states; `by` is a comma-separated list of parts."""
+    sources: Iterable[StrEnum | None] = [source] if source is None or isinstance(source, StrEnum) else list(source)
+    parts = frozenset(part.strip() for part in by.split(","))
+    return [Transition(each, target, parts, notice) for each in sources]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The states of one entity and where they are kept."""
+
+    entity: str
+    table: str
+    key: str
+    states: type[StrEnum]
+    arrows: list[list[Transition]]
+    column: str = "status"
+    merchant_column: str | None = None
+    terminal: frozenset[StrEnum] = frozenset()
+    _by_pair: Mapping[tuple[StrEnum | None, StrEnum], Transition] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        pairs: dict[tuple[StrEnum | None, StrEnum], Transition] = {}
+        for transition in self.transitions:
+            pair = (transition.source, transition.target)
+            if pair in pairs:
+                raise ValueError(f"{self.entity}: {pair} is declared twice")
+            if transition.source in self.terminal:
+                raise ValueError(f"{self.entity}: {transition.source} is terminal, yet an arrow leaves it")
+            pairs[pair] = transition
+        object.__setattr__(self, "_by_pair", pairs)
+        if unreachable := set(self.states) - {target for _, target in pairs}:
+            raise ValueError(f"{self.entity}: no arrow leads to {sorted(unreachable)}")
+
+    @property
+    def transitions(self) -> list[Transition]:
+        return [transition for group in self.arrows for transition in group]
+
+    def find(self, source: StrEnum | None, target: StrEnum) -> Transition | None:
+        return self._by_pair.get((source, target))
+
+    def declared(self, source: StrEnum | None, target: StrEnum, by: str) -> Transition:
+        transition = self.find(source, target)
+        facts = {"entity": self.entity, "from": source, "to": target}
+        if transition is None:
+            raise PenstockError(error_codes.TRANSITION_UNDECLARED, **facts)
+        if by not in transition.by:
+            raise PenstockError(error_codes.TRANSITION_DENIED, **facts, by=by)
+        return transition
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of state that somebody wants to make."""
+
+    entity_id: str
+    source: StrEnum | None
+    target: StrEnum
+    by: str  # the part of the system that acts
+    trigger: str
+    operator: str | None = None  # the person behind it, if any
+    merchant_id: str | None = None  # for `enter`, and machines without a merchant column
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)  # other columns, set in the same UPDATE
+    topics: tuple[str, ...] = ()
+    order_key: str = ""
+
+
+async def enter(tx: Tx, machine: Machine, step: Step) -> None:
+    """Record the first state of a row that this transaction has inserted."""
+    transition = machine.declared(None, step.target, step.by)
+    await tx.execute(
+        "insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
+        " values (%s, %s, null, %s, %s, %s)",
+        (machine.entity, step.entity_id, str(step.target), step.trigger, step.operator or step.by),
+    )
+    await announce(tx, _event(machine, transition, step))
+
+
+async def move(tx: Tx, machine: Machine, step: Step) -> dict[str, Any]:
+    """Make the change or raise; returns the row as it now is."""
+    transition = machine.declared(step.source, step.target, step.by)
+    event = _event(machine, transition, step)
+    moved = await fetch_one(tx, _move_statement(machine, step), _move_values(machine, step, event))
+    if moved is None:
+        raise PenstockError(
+            error_codes.STATE_CHANGED, entity=machine.entity, id=step.entity_id, expected=step.source, to=step.target
+        )
+    return moved
+
+
+def _event(machine: Machine, transition: Transition, step: Step) -> Event:
+    payload = {"from": transition.source, "to": transition.target, "trigger": step.trigger, **step.payload}
+    return Event(
+        event_type=f"{machine.entity}.{transition.target.lower()}",
+        entity_type=machine.entity,
+        entity_id=step.entity_id,
+        payload=payload,
+        merchant_id=step.merchant_id,
+        notice=transition.notice,
+        topics=step.topics,
+        order_key=step.order_key,
+    )
+
+
+def _move_statement(machine: Machine, step: Step) -> sql.Composed:
+    sets = [sql.SQL("{} = %(next)s").format(sql.Identifier(machine.column))]
+    sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in step.changes]
+    merchant: sql.Composable = sql.SQL("%(merchant_id)s::text")
+    if machine.merchant_column:
+        merchant = sql.SQL("moved.{}").format(sql.Identifier(machine.merchant_column))
+    return sql.SQL(
+        "with moved as (update {table} set {sets} where {key} = %(key)s and {column} = %(current)s returning *),"
+        " history as (insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
+        "  select %(entity)s, %(id)s, %(source)s, %(target)s, %(trigger)s, %(operator)s from moved),"
+        " event as (insert into outbox_events ({columns})"
+        "  select %(event_type)s, %(entity)s, %(id)s, {merchant}, %(order_key)s, %(slot)s, %(notice)s, %(topics)s,"
+        "  %(payload)s::jsonb, %(trace)s from moved)"
+        " select * from moved"
+    ).format(
+        table=sql.Identifier(*machine.table.split(".")),
+        sets=sql.SQL(", ").join(sets),
+        key=sql.Identifier(machine.key),
+        column=sql.Identifier(machine.column),
+        columns=sql.SQL(COLUMNS),
+        merchant=merchant,
+    )
+
+
+def _move_values(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
+    event_type, _, _, merchant_id, order_key, slot, notice, topics, payload, trace = row_of(event)
+    values: dict[str, Any] = {
+        "key": step.entity_id, "current": str(step.source), "next": str(step.target),
+        "entity": machine.entity, "id": step.entity_id, "source": str(step.source), "target": str(step.target),
+        "trigger": step.trigger, "operator": step.operator or step.by, "event_type": event_type,
+        "merchant_id": merchant_id, "order_key": order_key, "slot": slot, "notice": notice, "topics": topics,
+        "payload": payload, "trace": trace,
+    }  # fmt: skip
+    for name, value in step.changes.items():
+        values[f"set_{name}"] = json.dumps(value) if isinstance(value, dict) else value
+    return values
+
+
+def diagram(machine: Machine) -> str:
+    """The machine as a Mermaid state diagram, for the docs."""
+    lines = ["stateDiagram-v2"]
+    for transition in machine.transitions:
+        source = transition.source or "[*]"
+        notice = f" / {transition.notice}" if transition.notice else ""
+        lines.append(f"    {source} --> {transition.target}: {', '.join(sorted(transition.by))}{notice}")
+    lines += [f"    {state} --> [*]" for state in machine.states if state in machine.terminal]
+    return "\n".join(lines)

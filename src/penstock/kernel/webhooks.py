@@ -1,0 +1,208 @@
+"""Webhooks: a merchant's own servers are told of events, signed so that they can trust the caller.
+
+Calls follow the Standard Webhooks layout (`webhook-id`, `webhook-timestamp`, `webhook-signature`: HMAC-SHA256 over
+id, time and body), so receivers verify with any of its libraries. The id stays the same over retries: receivers
+drop repeats by it. Addresses inside our own network are refused unless the operator allows them.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel import error_codes, json
+from penstock.kernel.clock import Clock
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.events import StoredEvent, matches
+from penstock.kernel.settings import SettingsGroup
+from penstock.kernel.sinks import Send, SinkRefused
+
+_SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
+
+
+class WebhookSettings(SettingsGroup):
+    """How webhooks are called."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_WEBHOOK_")
+
+    timeout_seconds: timedelta = Field(timedelta(seconds=10), description="Longest wait for a receiver's answer")
+    allow_private: bool = Field(False, description="Allow plain http and addresses inside our own network")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What somebody asks for."""
+
+    merchant_id: str
+    url: str
+    event_types: tuple[str, ...]
+    created_by: str
+
+
+async def register(tx: Tx, wanted: Registration, settings: WebhookSettings) -> dict[str, Any]:
+    """Add an endpoint; the answer is the only time the secret is shown."""
+    await refuse_unsafe(wanted.url, settings)
+    secret = _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+    row = await fetch_one(
+        tx,
+        "insert into webhook_endpoints (merchant_id, url, secret, event_types, created_by)"
+        " values (%s, %s, %s, %s, %s) returning endpoint_id, url, event_types, created_at",
+        (wanted.merchant_id, wanted.url, secret, list(wanted.event_types), wanted.created_by),
+    )
+    return {**(row or {}), "secret": secret}
+
+
+async def endpoints(tx: Tx, merchant_id: str) -> list[dict[str, Any]]:
+    """The merchant's endpoints, without their secrets."""
+    return await fetch_all(
+        tx,
+        "select endpoint_id, url, event_types, created_by, created_at from webhook_endpoints"
+        " where merchant_id = %s and active order by created_at",
+        (merchant_id,),
+    )
+
+
+async def remove(tx: Tx, endpoint_id: UUID, merchant_id: str) -> None:
+    """Stop calling an endpoint; what is still queued for it is dropped when its turn comes."""
+    row = await fetch_one(
+        tx,
+        "update webhook_endpoints set active = false"
+        " where endpoint_id = %s and merchant_id = %s and active returning 1",
+        (endpoint_id, merchant_id),
+    )
+    if row is None:
+        raise PenstockError(error_codes.NOT_FOUND, endpoint_id=str(endpoint_id))
+
+
+async def rows_for(tx: Tx, events: Sequence[StoredEvent]) -> list[tuple[int, str, str]]:
+    """(event id, sink, order key) for every event that an endpoint of its merchant wants."""
+    merchants = sorted({event.event.merchant_id for event in events if event.event.merchant_id})
+    if not merchants:
+        return []
+    found = await fetch_all(
+        tx,
+        "select endpoint_id, merchant_id, event_types from webhook_endpoints where merchant_id = any(%s) and active",
+        (merchants,),
+    )
+    return [
+        (event.event_id, f"webhook:{endpoint['endpoint_id']}", event.event.order_key)
+        for event in events
+        for endpoint in found
+        if endpoint["merchant_id"] == event.event.merchant_id and _wants(endpoint["event_types"], event)
+    ]
+
+
+def _wants(patterns: Sequence[str], event: StoredEvent) -> bool:
+    return not patterns or any(matches(pattern, event.event.event_type) for pattern in patterns)
+
+
+class WebhookCaller:
+    """Sends events to endpoints."""
+
+    def __init__(self, database: Database, settings: WebhookSettings, clock: Clock) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._client = httpx.AsyncClient(
+            timeout=settings.timeout_seconds.total_seconds(), follow_redirects=False, trust_env=False
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def find(self, endpoint_id: str) -> Send | None:
+        """How to send to this endpoint; None if it was removed."""
+        async with self._database.transaction() as tx:
+            row = await fetch_one(
+                tx, "select url, secret from webhook_endpoints where endpoint_id = %s and active", (endpoint_id,)
+            )
+        if row is None:
+            return None
+        url, secret = str(row["url"]), str(row["secret"])
+
+        async def send(event: StoredEvent) -> None:
+            await self._post(url, secret, event)
+
+        return send
+
+    async def _post(self, url: str, secret: str, event: StoredEvent) -> None:
+        try:
+            await refuse_unsafe(url, self._settings)
+        except PenstockError as refusal:
+            raise SinkRefused(str(refusal)) from None
+        body = json.dump_bytes(body_of(event))
+        headers = signed_headers(secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
+        try:
+            async with self._client.stream("POST", url, content=body, headers=headers) as answer:
+                status = answer.status_code
+        except httpx.HTTPError as failure:
+            raise SinkRefused(f"{type(failure).__name__}: {failure}") from None
+        if not 200 <= status < 300:
+            raise SinkRefused(f"answered {status}")
+
+
+def body_of(event: StoredEvent) -> dict[str, Any]:
+    """What a receiver gets."""
+    facts = event.event
+    return {
+        "id": event.event_id,
+        "type": facts.event_type,
+        "entity": {"type": facts.entity_type, "id": facts.entity_id},
+        "merchant_id": facts.merchant_id,
+        "data": facts.payload,
+    }
+
+
+def signed_headers(secret: str, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The Standard Webhooks headers for a body."""
+    key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX))
+    signature = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    return {
+        "content-type": "application/json",
+        "user-agent": "Penstock",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
+    }
+
+
+async def refuse_unsafe(url: str, settings: WebhookSettings) -> None:
+    """Refuse what is no address, not https, or leads into our own network."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="not a web address") from None
+    if parts.scheme not in {"http", "https"} or not host or parts.username or parts.password:
+        raise PenstockError(
+            error_codes.WEBHOOK_URL_REFUSED, url=url, reason="needs https:// and a host, no credentials"
+        )
+    if settings.allow_private:
+        return
+    if parts.scheme != "https":
+        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="must be https")
+    for address in await _addresses(host, port or 443, url):
+        if not ipaddress.ip_address(address).is_global:
+            raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="leads into a private network")
+
+
+async def _addresses(host: str, port: int, url: str) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="the host name is not known") from None
+    return [str(info[4][0]) for info in found]

@@ -1,0 +1,203 @@
+"""Deliveries: reactions take effect once, sinks hear at least once, in order; what cannot work is given up."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from penstock.kernel import error_codes, leases
+from penstock.kernel.db import Database, fetch_all, fetch_one
+from penstock.kernel.deliveries import ROWS, Deliveries, DeliverySettings, dead_letters, send_again
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.events import Event, StoredEvent
+from penstock.kernel.outbox import announce
+from penstock.kernel.reactions import Reaction, Reactions
+from tests.support.outlets import receivers, relay_all
+
+QUICK = DeliverySettings(max_attempts=3, handler_seconds=timedelta(seconds=0.5))
+
+
+async def write(database: Database, entity: str, *numbers: int, merchant: str | None = None) -> None:
+    async with database.transaction() as tx:
+        events = (Event("thing.happened", "thing", entity, {"n": n}, merchant_id=merchant) for n in numbers)
+        await announce(tx, *events)
+
+
+async def record(tx, event: StoredEvent) -> None:
+    """A handler whose effect can be counted."""
+    await tx.execute(
+        "insert into effects (entity, n) values (%s, %s)", (event.event.entity_id, event.event.payload["n"])
+    )
+
+
+@pytest.fixture(autouse=True)
+async def _effects(database: Database):
+    async with database.transaction() as tx:
+        await tx.execute("create table if not exists effects (id bigserial, entity text, n int)")
+
+
+async def effects(database: Database) -> dict[str, list[int]]:
+    async with database.transaction() as tx:
+        rows = await fetch_all(tx, "select entity, array_agg(n order by id) as ns from effects group by entity")
+    return {row["entity"]: row["ns"] for row in rows}
+
+
+async def hurry(database: Database) -> None:
+    async with database.transaction() as tx:
+        await tx.execute("update outbox_deliveries set due_at = now() - interval '1 second' where due_at > now()")
+
+
+class TestReacting:
+    async def test_several_workers_take_effect_once_and_in_order(self, database):
+        to = receivers(Reaction("record", "thing.*", record))
+        for n in range(15):
+            for entity in "abcdef":
+                await write(database, entity, n)
+        await relay_all(database, to)
+        workers = [Deliveries(database, to, QUICK, owner=f"w{n}") for n in range(4)]
+        for _ in range(20):
+            await asyncio.gather(*(worker.drain() for worker in workers))
+        assert await effects(database) == {entity: list(range(15)) for entity in "abcdef"}
+
+    async def test_a_failing_handler_leaves_no_trace_and_is_tried_again_before_later_events(self, database):
+        broken = True
+
+        async def handle(tx, event: StoredEvent) -> None:
+            await record(tx, event)
+            if broken and event.event.entity_id == "bad":
+                raise RuntimeError("not yet")
+
+        to = receivers(Reaction("record", "*", handle))
+        await write(database, "bad", 1, 2)
+        await write(database, "good", 1)
+        await relay_all(database, to)
+        worker = Deliveries(database, to, QUICK, owner="w")
+        await worker.drain()
+        assert await effects(database) == {"good": [1]}
+        broken = False
+        await hurry(database)
+        await worker.drain()
+        assert await effects(database) == {"good": [1], "bad": [1, 2]}
+
+    async def test_after_the_last_attempt_it_is_a_dead_letter_and_can_be_sent_again(self, database):
+        broken = True
+
+        async def handle(tx, event: StoredEvent) -> None:
+            if broken and event.event.payload["n"] == 1:
+                raise RuntimeError("never")
+            await record(tx, event)
+
+        to = receivers(Reaction("record", "*", handle))
+        await write(database, "e", 1, 2, merchant="m1")
+        await relay_all(database, to)
+        worker = Deliveries(database, to, QUICK, owner="w")
+        for _ in range(4):
+            await worker.drain()
+            await hurry(database)
+        assert await effects(database) == {"e": [2]}
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx)
+            assert await dead_letters(tx, merchant_id="other") == []
+            assert dead["last_error"] == "RuntimeError: never"
+            with pytest.raises(PenstockError) as refused:
+                await send_again(tx, dead["delivery_id"], merchant_id="other")
+            assert refused.value.code is error_codes.NOT_FOUND
+            broken = False
+            await send_again(tx, dead["delivery_id"], merchant_id="m1")
+        await worker.drain()
+        assert await effects(database) == {"e": [2, 1]}
+
+    async def test_a_handler_that_hangs_is_stopped(self, database):
+        async def hang(tx, event) -> None:
+            await asyncio.sleep(60)
+
+        to = receivers(Reaction("hang", "*", hang))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        async with asyncio.timeout(5):
+            await Deliveries(database, to, QUICK, owner="w").drain()
+        async with database.transaction() as tx:
+            row = await fetch_one(tx, "select attempts, last_error from outbox_deliveries")
+        assert row["attempts"] == 1
+        assert row["last_error"].startswith("TimeoutError")
+
+    async def test_an_event_whose_handler_kills_its_worker_each_time_is_given_up(self, database):
+        to = receivers(Reaction("record", "*", record))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        worker = Deliveries(database, to, QUICK, owner="w")
+        for _ in range(QUICK.max_attempts):
+            async with database.transaction() as tx:
+                assert await leases.claim(tx, ROWS, owner="dies", ttl=timedelta(seconds=-1))
+            assert await worker.free_expired() == 1
+        await worker.drain()
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx)
+        assert dead["last_error"] == "the worker died 3 times while handling this"
+        assert await effects(database) == {}
+
+    async def test_a_row_that_another_worker_took_over_takes_no_second_effect(self, database):
+        entered, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(tx, event: StoredEvent) -> None:
+            await record(tx, event)
+
+        class SlowStart(Deliveries):
+            async def _deliver(self, lease, event) -> None:
+                entered.set()
+                await go_on.wait()
+                await super()._deliver(lease, event)
+
+        to = receivers(Reaction("record", "*", slow))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        paused = asyncio.create_task(SlowStart(database, to, QUICK, owner="paused").drain())
+        await entered.wait()
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_deliveries set leased_until = now() - interval '1 s'")
+        other = Deliveries(database, to, QUICK, owner="other")
+        await other.free_expired()
+        await other.drain()
+        go_on.set()
+        await paused
+        assert await effects(database) == {"e": [1]}
+
+    def test_two_reactions_of_one_name_are_refused(self):
+        with pytest.raises(ValueError, match="two reactions"):
+            Reactions([Reaction("x", "*", record), Reaction("x", "a.*", record)])
+
+
+class Plugin:
+    name = "plug"
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def wants(self, event_type: str) -> bool:
+        return event_type == "thing.happened"
+
+    async def send(self, event: StoredEvent) -> None:
+        self.heard.append(event.event.payload["n"])
+
+
+class TestSinks:
+    async def test_a_plug_in_hears_what_it_wants_in_order(self, database):
+        plugin = Plugin()
+        to = receivers(plugins={"plug": plugin})
+        await write(database, "e", 1, 2, 3)
+        async with database.transaction() as tx:
+            await announce(tx, Event("other.happened", "other", "e", {"n": 9}))
+        await relay_all(database, to)
+        await Deliveries(database, to, QUICK, owner="w").drain()
+        assert plugin.heard == [1, 2, 3]
+
+    async def test_a_receiver_that_is_not_installed_any_more_becomes_a_dead_letter(self, database):
+        await write(database, "e", 1)
+        await relay_all(database, receivers(plugins={"plug": Plugin()}))
+        worker = Deliveries(database, receivers(), QUICK, owner="w")
+        for _ in range(4):
+            await worker.drain()
+            await hurry(database)
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx)
+        assert "no plug-in sink plug" in dead["last_error"]

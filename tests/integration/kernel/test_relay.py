@@ -1,0 +1,199 @@
+"""The relay: every event leaves at least once, in order per key, whatever the outlets do."""
+
+import asyncio
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+
+from penstock.kernel.db import Database, fetch_all, fetch_one
+from penstock.kernel.events import Event, StoredEvent, slot_of
+from penstock.kernel.outbox import announce
+from penstock.kernel.redis import RedisConnectionError
+from penstock.kernel.relay import Outlets, Relay, RelaySettings
+
+QUICK = RelaySettings(poll_seconds=timedelta(milliseconds=5), max_attempts=3, batch=50)
+
+
+class Listener:
+    """An outlet that remembers what it got, and can be told to refuse."""
+
+    def __init__(self) -> None:
+        self.seen: list[StoredEvent] = []
+        self.poison: set[str] = set()
+        self.away = False
+        self.woken: list[int] = []
+        self.receivers: list[str] = []
+
+    async def publish(self, events) -> None:
+        if self.away:
+            raise RedisConnectionError("gone")
+        for event in events:
+            if event.event.entity_id in self.poison:
+                raise ValueError(f"cannot stomach {event.event.entity_id}")
+        self.seen += events
+
+    async def rows(self, tx, events) -> list[tuple[int, str, str]]:
+        return [(event.event_id, sink, event.event.order_key) for event in events for sink in self.receivers]
+
+    async def wake(self, slot: int) -> None:
+        self.woken.append(slot)
+
+    def outlets(self) -> Outlets:
+        return Outlets(self.publish, self.rows, self.wake)
+
+    def by_key(self) -> dict[str, list[int]]:
+        found = defaultdict(list)
+        for event in self.seen:
+            found[event.event.order_key].append(event.event.payload["n"])
+        return found
+
+
+async def write(database: Database, entity: str, *numbers: int) -> None:
+    async with database.transaction() as tx:
+        await announce(tx, *(Event("thing.happened", "thing", entity, {"n": n}) for n in numbers))
+
+
+async def drain(relay: Relay) -> None:
+    idle = 0
+    while idle < 3:
+        idle = 0 if await relay.relay_once() else idle + 1
+
+
+async def outbox(database: Database):
+    async with database.transaction() as tx:
+        return await fetch_all(tx, "select * from outbox_events order by event_id")
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def relay(database, listener) -> Relay:
+    return Relay(database, listener.outlets(), QUICK)
+
+
+class TestOrder:
+    async def test_five_relays_at_once_keep_the_order_of_every_key(self, database, listener):
+        for n in range(20):
+            for entity in range(10):
+                await write(database, f"e{entity}", n)
+        relays = [Relay(database, listener.outlets(), QUICK) for _ in range(5)]
+        await asyncio.gather(*(drain(each) for each in relays))
+        assert listener.by_key() == {f"thing:e{n}": list(range(20)) for n in range(10)}
+
+    async def test_an_earlier_number_that_commits_later_is_not_skipped(self, database, relay, listener):
+        async with database.transaction() as slow:
+            await announce(slow, Event("thing.happened", "thing", "slow", {"n": 1}))
+            await write(database, "quick", 1)
+            await drain(relay)
+            assert listener.by_key() == {"thing:quick": [1]}
+        await drain(relay)
+        assert listener.by_key() == {"thing:quick": [1], "thing:slow": [1]}
+
+    def test_a_key_always_lands_in_the_same_slot(self):
+        assert [slot_of(f"thing:e{n}") for n in range(5)] == [13, 11, 1, 7, 4]
+
+
+class TestTrouble:
+    async def test_a_poison_event_blocks_only_its_own_key(self, database, relay, listener):
+        listener.poison = {"bad"}
+        same_slot = next(f"g{n}" for n in range(100) if slot_of(f"thing:g{n}") == slot_of("thing:bad"))
+        await write(database, "bad", 1)
+        await write(database, same_slot, 1, 2)
+        await write(database, "bad", 2)
+        await drain(relay)
+        assert listener.by_key() == {f"thing:{same_slot}": [1, 2]}
+        await write(database, same_slot, 3)
+        await drain(relay)
+        assert listener.by_key() == {f"thing:{same_slot}": [1, 2, 3]}
+
+    async def test_a_poison_event_is_given_up_at_last_and_its_key_goes_on(self, database, relay, listener):
+        listener.poison = {"bad"}
+        await write(database, "bad", 1)
+        for _ in range(3):
+            await drain(relay)
+            await self._turn_clock(database)
+        listener.poison = set()
+        await write(database, "bad", 2)
+        await drain(relay)
+        assert listener.by_key() == {"thing:bad": [2]}
+        dead, good = await outbox(database)
+        assert dead["dead_at"] is not None
+        assert dead["attempts"] == 3
+        assert "cannot stomach bad" in dead["last_error"]
+        assert good["relayed_at"] is not None
+
+    async def test_a_poison_event_that_recovers_is_sent_before_those_behind_it(self, database, relay, listener):
+        listener.poison = {"bad"}
+        await write(database, "bad", 1)
+        await drain(relay)
+        await write(database, "bad", 2)
+        await drain(relay)
+        listener.poison = set()
+        await drain(relay)
+        assert listener.seen == [], "the key waits for its time"
+        await self._turn_clock(database)
+        await drain(relay)
+        assert listener.by_key() == {"thing:bad": [1, 2]}
+
+    async def test_redis_being_away_costs_no_attempt_and_loses_nothing(self, database, relay, listener):
+        listener.away = True
+        await write(database, "e", 1, 2)
+        with pytest.raises(RedisConnectionError):
+            await relay.relay_once()
+        listener.away = False
+        await drain(relay)
+        assert listener.by_key() == {"thing:e": [1, 2]}
+        assert all(row["attempts"] == 0 for row in await outbox(database))
+
+    async def test_the_running_relay_waits_for_redis_and_goes_on(self, database, relay, listener):
+        listener.away = True
+        stop = asyncio.Event()
+        running = asyncio.create_task(relay.run(stop))
+        await write(database, "e", 1)
+        await asyncio.sleep(0.2)
+        listener.away = False
+        async with asyncio.timeout(5):
+            while not listener.seen:
+                await asyncio.sleep(0.02)
+        stop.set()
+        await running
+
+    async def _turn_clock(self, database: Database) -> None:
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_events set retry_at = retry_at - interval '1 hour'")
+
+
+class TestDeliveryRows:
+    async def test_each_event_gets_one_row_per_receiver_and_workers_are_woken(self, database, relay, listener):
+        listener.receivers = ["reaction:a", "reaction:b"]
+        await write(database, "e", 1, 2)
+        await drain(relay)
+        async with database.transaction() as tx:
+            row = await fetch_one(
+                tx, "select count(*) as n, count(distinct (event_id, sink)) as d from outbox_deliveries"
+            )
+        assert (row["n"], row["d"]) == (4, 4)
+        assert listener.woken == [slot_of("thing:e")]
+
+    async def test_an_event_published_twice_gets_its_rows_once(self, database, relay, listener):
+        listener.receivers = ["reaction:a"]
+        await write(database, "e", 1)
+        await drain(relay)
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_events set relayed_at = null")
+        await drain(relay)
+        async with database.transaction() as tx:
+            row = await fetch_one(tx, "select count(*) as n from outbox_deliveries")
+        assert row["n"] == 1
+        assert len(listener.seen) == 2
+
+
+class TestGrammar:
+    def test_an_event_type_that_is_not_entity_dot_past_is_refused(self):
+        for wrong in ("JobCreated", "job", "job.", "Job.created", "job created"):
+            with pytest.raises(ValueError, match="should read"):
+                Event(wrong, "job", "1")

@@ -1,0 +1,177 @@
+"""Webhooks over real HTTP: signed, retried, never into our own network, one merchant's events only."""
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from standardwebhooks import Webhook
+
+from penstock.kernel import error_codes, webhooks
+from penstock.kernel.clock import SystemClock
+from penstock.kernel.db import Database, fetch_all
+from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letters, send_again
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.events import Event
+from penstock.kernel.outbox import announce
+from penstock.kernel.webhooks import Registration, WebhookCaller, WebhookSettings
+from tests.support.outlets import receivers, relay_all
+
+LOCAL = WebhookSettings(allow_private=True, timeout_seconds=timedelta(seconds=0.5))
+QUICK = DeliverySettings(max_attempts=2)
+
+
+class Receiver:
+    """Somebody's server: keeps what it got, answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[dict[str, str], bytes]] = []
+        self.status = 204
+        self.stall = False
+        self.url = ""
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        self.calls.append((headers, body))
+        if self.stall:
+            await reader.read()
+        else:
+            location = "Location: http://127.0.0.1:9/\r\n" if self.status == 302 else ""
+            writer.write(
+                f"HTTP/1.1 {self.status} X\r\n{location}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
+            )
+            await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def receiver():
+    made = Receiver()
+    server = await asyncio.start_server(made.handle, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    yield made
+    server.close()
+
+
+@pytest.fixture
+async def caller(database):
+    made = WebhookCaller(database, LOCAL, SystemClock())
+    yield made
+    await made.close()
+
+
+async def register(database: Database, url: str, *types: str, merchant: str = "m1"):
+    async with database.transaction() as tx:
+        return await webhooks.register(tx, Registration(merchant, url, types, "u1"), LOCAL)
+
+
+async def happen(database: Database, caller: WebhookCaller, *events: Event) -> Deliveries:
+    async with database.transaction() as tx:
+        await announce(tx, *events)
+    to = receivers(webhook=caller.find)
+    await relay_all(database, to)
+    worker = Deliveries(database, to, QUICK, owner="w")
+    await worker.drain()
+    return worker
+
+
+def event(merchant: str = "m1", kind: str = "job.rejected") -> Event:
+    return Event(kind, "job", "j1", {"why": "加密"}, merchant_id=merchant)
+
+
+class TestCalling:
+    async def test_a_receiver_can_verify_the_call_with_the_standard_library_of_the_layout(
+        self, database, caller, receiver
+    ):
+        made = await register(database, receiver.url)
+        await happen(database, caller, event())
+        [(headers, body)] = receiver.calls
+        told = Webhook(made["secret"]).verify(body.decode(), headers)
+        assert told["type"] == "job.rejected"
+        assert told["data"] == {"why": "加密"}
+
+    async def test_a_merchant_hears_of_its_own_events_and_only_of_those_it_asked_for(self, database, caller, receiver):
+        await register(database, receiver.url, "job.*")
+        await happen(database, caller, event(), event("m2"), event(kind="upload.finished"))
+        assert len(receiver.calls) == 1
+
+    @pytest.mark.parametrize("status", [500, 400, 302, 429])
+    async def test_any_answer_but_2xx_is_tried_again_under_the_same_id_then_dead_then_sent_again(
+        self, database, caller, receiver, status
+    ):
+        await register(database, receiver.url)
+        receiver.status = status
+        worker = await happen(database, caller, event())
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_deliveries set due_at = now()")
+        await worker.drain()
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx, merchant_id="m1")
+            assert dead["last_error"] == f"SinkRefused: answered {status}"
+            await send_again(tx, dead["delivery_id"])
+        receiver.status = 200
+        await worker.drain()
+        assert {headers["webhook-id"] for headers, _ in receiver.calls} == {f"evt_{dead['event_id']}"}
+        assert len(receiver.calls) == 3
+        async with database.transaction() as tx:
+            assert await dead_letters(tx) == []
+
+    async def test_a_receiver_that_never_answers_costs_the_time_out_only(self, database, caller, receiver):
+        await register(database, receiver.url)
+        receiver.stall = True
+        async with asyncio.timeout(5):
+            await happen(database, caller, event())
+        async with database.transaction() as tx:
+            [row] = await fetch_all(tx, "select last_error from outbox_deliveries")
+        assert "ReadTimeout" in row["last_error"]
+
+    async def test_what_is_queued_for_a_removed_endpoint_is_dropped(self, database, caller, receiver):
+        made = await register(database, receiver.url)
+        async with database.transaction() as tx:
+            await announce(tx, event())
+        to = receivers(webhook=caller.find)
+        await relay_all(database, to)
+        async with database.transaction() as tx:
+            await webhooks.remove(tx, made["endpoint_id"], "m1")
+        await Deliveries(database, to, QUICK, owner="w").drain()
+        assert receiver.calls == []
+        async with database.transaction() as tx:
+            [row] = await fetch_all(tx, "select done_at from outbox_deliveries")
+        assert row["done_at"] is not None
+
+
+class TestRegistering:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://example.org/x", "https://127.0.0.1/x", "https://localhost/x", "https://10.0.0.7/x",
+            "https://[::1]/x", "https://169.254.169.254/latest", "ftp://example.org", "nonsense", "https://",
+            "https://user:pass@example.org/", "https://no-such-host.invalid/", "https://[broken/",
+        ],
+    )  # fmt: skip
+    async def test_addresses_that_are_not_public_https_are_refused(self, url):
+        with pytest.raises(PenstockError) as refused:
+            await webhooks.refuse_unsafe(url, WebhookSettings())
+        assert refused.value.code is error_codes.WEBHOOK_URL_REFUSED
+        assert refused.value.details["reason"]
+
+    async def test_the_secret_is_shown_once_and_never_listed(self, database, receiver):
+        made = await register(database, receiver.url)
+        assert made["secret"].startswith("whsec_")
+        async with database.transaction() as tx:
+            [listed] = await webhooks.endpoints(tx, "m1")
+            assert await webhooks.endpoints(tx, "m2") == []
+        assert "secret" not in listed
+
+    async def test_another_merchants_endpoint_cannot_be_removed(self, database, receiver):
+        made = await register(database, receiver.url)
+        async with database.transaction() as tx:
+            for endpoint_id, merchant in [(made["endpoint_id"], "m2"), (uuid4(), "m1")]:
+                with pytest.raises(PenstockError) as refused:
+                    await webhooks.remove(tx, endpoint_id, merchant)
+                assert refused.value.code is error_codes.NOT_FOUND
