@@ -31,7 +31,7 @@ check: setup  ## Format, lint, types, import contracts, generated docs, tests
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m penstock.docs --check
+	@$(BIN)/python docs/generate.py --check
 	@$(MAKE) --no-print-directory test
 
 fmt: setup  ## Format and mend what can be mended
@@ -39,7 +39,7 @@ fmt: setup  ## Format and mend what can be mended
 	@$(BIN)/ruff check --fix $(SOURCES)
 
 docs: setup  ## Write the generated pages of docs/ anew
-	@$(BIN)/python -m penstock.docs
+	@$(BIN)/python docs/generate.py
 
 chaos: setup  ## The long soak: at least 200 kills; SEED=n repeats a run
 	@$(BIN)/python -m tests.chaos.soak $(if $(SEED),--seed $(SEED)) $(ARGS)

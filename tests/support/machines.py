@@ -14,30 +14,57 @@ Job = StrEnum(
     "Job",
     {
         name: name
-        for name in (
-            "UPLOADED EVALUATING EVAL_FAILED EVALUATED PROCESSING PARTIAL_FAILED PARTIAL_IMPORTED DEGRADED_HUMAN"
-            " FULL_IMPORTED REJECTED ORPHANED CANCELLED"
-        ).split()
+        for name in [
+            "UPLOADED",
+            "EVALUATING",
+            "EVAL_FAILED",
+            "EVALUATED",
+            "PROCESSING",
+            "PARTIAL_FAILED",
+            "PARTIAL_IMPORTED",
+            "DEGRADED_HUMAN",
+            "FULL_IMPORTED",
+            "REJECTED",
+            "ORPHANED",
+            "CANCELLED",
+        ]
     },
 )
 Page = StrEnum(
     "Page",
     {
         name: name
-        for name in (
-            "PENDING BLANK AI_QUEUED AI_PROCESSING AI_COMPLETED AI_FAILED HUMAN_QUEUED HUMAN_PROCESSING"
-            " HUMAN_COMPLETED IMPORTED_CONFIRMED IMPORTED_ASSUMED IMPORT_FAILED SKIPPED DEAD_LETTER"
-        ).split()
+        for name in [
+            "PENDING",
+            "BLANK",
+            "AI_QUEUED",
+            "AI_PROCESSING",
+            "AI_COMPLETED",
+            "AI_FAILED",
+            "HUMAN_QUEUED",
+            "HUMAN_PROCESSING",
+            "HUMAN_COMPLETED",
+            "IMPORTED_CONFIRMED",
+            "IMPORTED_ASSUMED",
+            "IMPORT_FAILED",
+            "SKIPPED",
+            "DEAD_LETTER",
+        ]
     },
 )
 Sku = StrEnum(
     "Sku",
-    {name: name for name in "EXTRACTED VALIDATED CONFIRMED BOUND EXPORTED SUPERSEDED PARTIAL INVALID".split()},
+    {
+        name: name
+        for name in ["EXTRACTED", "VALIDATED", "CONFIRMED", "BOUND", "EXPORTED", "SUPERSEDED", "PARTIAL", "INVALID"]
+    },
 )
-Task = StrEnum("Task", {name: name for name in "CREATED ASSIGNED PROCESSING COMPLETED EXPIRED ESCALATED".split()})
+Task = StrEnum(
+    "Task", {name: name for name in ["CREATED", "ASSIGNED", "PROCESSING", "COMPLETED", "EXPIRED", "ESCALATED"]}
+)
 Image = StrEnum(
     "Image",
-    {name: name for name in "EXTRACTED QUALITY_ASSESSED ROLE_CLASSIFIED DELIVERABLE NOT_DELIVERABLE".split()},
+    {name: name for name in ["EXTRACTED", "QUALITY_ASSESSED", "ROLE_CLASSIFIED", "DELIVERABLE", "NOT_DELIVERABLE"]},
 )
 
 _JOB_OPEN = [s for s in Job if s not in (Job.FULL_IMPORTED, Job.REJECTED, Job.CANCELLED)]

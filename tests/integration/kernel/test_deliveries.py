@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel import error_codes, leases
 from penstock.kernel.db import Database, fetch_all, fetch_one
@@ -12,7 +13,6 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event, StoredEvent
 from penstock.kernel.outbox import announce
 from penstock.kernel.reactions import Reaction, Reactions
-from tests.support.outlets import receivers, relay_all
 
 QUICK = DeliverySettings(max_attempts=3, handler_seconds=timedelta(seconds=0.5))
 

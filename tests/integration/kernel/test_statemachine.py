@@ -7,14 +7,14 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support import machines
+from tests.support.machines import JOB, Job
 
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.statemachine import Machine, Step, Transition, arrow, diagram, enter, move
 from penstock.kernel.workers import WORKER
-from tests.support import machines
-from tests.support.machines import JOB, Job
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from standardwebhooks import Webhook
+from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel import error_codes, webhooks
 from penstock.kernel.clock import SystemClock
@@ -15,7 +16,6 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import announce
 from penstock.kernel.webhooks import Registration, WebhookCaller, WebhookSettings
-from tests.support.outlets import receivers, relay_all
 
 LOCAL = WebhookSettings(allow_private=True, timeout_seconds=timedelta(seconds=0.5))
 QUICK = DeliverySettings(max_attempts=2)

@@ -1,0 +1,29 @@
+"""The job queue: ARQ over Redis. A message is a wake-up that carries ids; PostgreSQL holds the truth.
+
+Losing every message costs seconds, never work: workers look at PostgreSQL themselves from time to time. Messages
+are JSON, not ARQ's default pickle, so that whoever can write to Redis still cannot run code in a worker.
+"""
+
+from typing import Any
+
+from arq.connections import ArqRedis
+
+from penstock.kernel import json
+from penstock.kernel.redis import Keys, Redis
+
+
+class Queue:
+    """Where wake-ups are put; `arq` is what a worker reads from."""
+
+    def __init__(self, redis: Redis, keys: Keys, name: str = "default") -> None:
+        self.name = keys.queue(name)
+        self.arq = ArqRedis(
+            redis.connection_pool,
+            default_queue_name=self.name,
+            job_serializer=json.dump_bytes,
+            job_deserializer=json.loads,
+        )
+
+    async def wake(self, job: str, *ids: Any, once: str | None = None) -> None:
+        """Ask some worker to run `job`; with `once`, only if that wake-up is not already waiting or running."""
+        await self.arq.enqueue_job(job, *ids, _job_id=f"{self.name}:{once}" if once else None)

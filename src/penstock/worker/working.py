@@ -1,0 +1,84 @@
+"""The worker role: ARQ jobs, and a look at PostgreSQL every second in case a wake-up was lost."""
+
+import asyncio
+from typing import Any
+
+import structlog
+from arq.worker import Worker, func
+
+from penstock.bootstrap import Parts
+from penstock.kernel.backoff import exponential, pause
+from penstock.kernel.deliveries import Deliveries
+from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.redis import RedisAway
+
+log = structlog.get_logger(__name__)
+
+_SWEEP_SECONDS = 1.0
+
+
+async def run_worker(parts: Parts, stop: asyncio.Event) -> None:
+    """Work until told to stop; then finish what is in hand, hand back the rest, say goodbye."""
+    deliveries = parts.deliveries()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_take_jobs(parts, deliveries, stop))
+        group.create_task(_sweep(deliveries, stop))
+        group.create_task(parts.heartbeat().run(stop))
+
+
+async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> None:
+    """ARQ gives up when Redis goes away; we begin again until it is back."""
+    trouble = 0
+    while not stop.is_set():
+        try:
+            await _run_arq(parts, deliveries, stop)
+            trouble = 0
+        except RedisAway as away:
+            trouble += 1
+            wait = exponential(trouble, first=0.2, most=5.0)
+            log.warning("worker.waiting_for_redis", reason=str(away), seconds=round(wait, 2))
+            await pause(stop, wait)
+
+
+async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> None:
+    async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
+        await deliveries.drain(stop)
+
+    grace = parts.settings.runtime.shutdown_seconds.total_seconds()
+    worker = Worker(
+        functions=[func(deliver, name="deliver", keep_result=0, max_tries=1, timeout=300)],  # type: ignore[arg-type]
+        redis_pool=parts.queue.arq,
+        queue_name=parts.queue.name,
+        job_serializer=parts.queue.arq.job_serializer,
+        job_deserializer=parts.queue.arq.job_deserializer,
+        handle_signals=False,
+        poll_delay=0.1,
+        max_jobs=8,
+        log_results=False,
+    )
+    running = asyncio.create_task(worker.async_run())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        worker.allow_pick_jobs = False
+        if worker.tasks:
+            await asyncio.wait(list(worker.tasks.values()), timeout=grace)
+    finally:
+        stopping.cancel()
+        for task in worker.tasks.values():
+            task.cancel()
+        running.cancel()
+        await asyncio.gather(running, stopping, *worker.tasks.values(), return_exceptions=True)
+
+
+async def _sweep(deliveries: Deliveries, stop: asyncio.Event) -> None:
+    while not await pause(stop, _SWEEP_SECONDS):
+        try:
+            await deliveries.free_expired()
+            await deliveries.drain(stop)
+        except PenstockError as away:
+            if away.kind is not Kind.UNAVAILABLE:
+                raise
+            log.warning("worker.waiting", reason=str(away))
