@@ -1,0 +1,36 @@
+"""A private PostgreSQL and Redis for a benchmark, with the settings that `penstock up` uses."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
+from penstock.kernel.migrations import migrate
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The URL of a migrated database that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        server = EmbeddedPostgres(Path(name))
+        server.start()
+        try:
+            migrate(server.url)
+            yield server.url
+        finally:
+            server.stop()
+
+
+@contextmanager
+def redis() -> Iterator[str]:
+    """The URL of an empty Redis that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        server = EmbeddedRedis(Path(name))
+        server.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
