@@ -43,6 +43,9 @@ class Keys:
     def stream(self, topic: str) -> str:
         return f"{self.prefix}:sse:{{{topic}}}"
 
+    def stream_seen(self, topic: str) -> str:
+        return f"{self.prefix}:sse:{{{topic}}}:seen"
+
     def stream_nudge(self) -> str:
         return f"{self.prefix}:sse:nudge"
 
