@@ -1,0 +1,97 @@
+"""A subscription as a `text/event-stream` response (WHATWG HTML, server-sent events).
+
+`send` waits until the server has handed the bytes to the socket, so a client that stops reading holds up
+only its own task; its events wait in the subscription's bounded queue. A client that reads nothing for
+`GW_SSE_STALL_SEC` is let go, as it would hold its place for ever.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from penstock.kernel import json
+from penstock.kernel.streams import Notice, Subscription
+
+RETRY = b"retry: 5000\n\n"
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # nginx would hold events back
+}
+
+
+def event_stream(subscription: Subscription) -> Response:
+    """Return this from a route; the subscription is closed when the client leaves or the hub ends."""
+    return _EventStream(subscription)
+
+
+def frame(notice: Notice) -> bytes:
+    place = b"" if notice.bookmark is None else b"id: %s\n" % str(notice.bookmark).encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (place, notice.name.encode(), notice.data)
+
+
+class _EventStream(Response):
+    def __init__(self, subscription: Subscription) -> None:
+        super().__init__()
+        self._subscription = subscription
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        """Only ours: a length would end the stream."""
+        super().init_headers({**_HEADERS, **(headers or {})})
+        self.raw_headers = [pair for pair in self.raw_headers if pair[0] != b"content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  signature is ASGI's
+        pump, gone = asyncio.create_task(self._pump(send)), asyncio.create_task(_until_gone(receive))
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._subscription.close()
+            pump.cancel()
+            gone.cancel()
+        if pump.done():
+            pump.result()
+
+    async def _pump(self, send: Send) -> None:
+        patience = self._subscription.hub.settings.stall_sec
+        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        going = await _sent(send, start, patience)
+        async for chunk in self._chunks():
+            going = going and await _sent(send, _body(chunk, more=True), patience)
+            if not going:
+                return
+        await _sent(send, _body(b"", more=False), patience)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Everything that waits goes out as one chunk; a heartbeat is due whether or not there are events."""
+        yield RETRY
+        hub = self._subscription.hub
+        due = hub.clock.monotonic() + hub.settings.keepalive_sec
+        while (notices := await self._subscription.take(max(0.0, due - hub.clock.monotonic()))) is not None:
+            chunk = b"".join(map(frame, notices))
+            if hub.clock.monotonic() >= due:
+                due = hub.clock.monotonic() + hub.settings.keepalive_sec
+                chunk += frame(Notice("heartbeat", json.dump_bytes({"ts": hub.clock.now()})))
+            if chunk:
+                yield chunk
+
+
+def _body(chunk: bytes, *, more: bool) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": more}
+
+
+async def _sent(send: Send, message: Message, patience: float) -> bool:
+    """False: the client has stopped reading."""
+    try:
+        async with asyncio.timeout(patience):
+            await send(message)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
