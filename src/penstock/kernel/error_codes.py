@@ -52,6 +52,12 @@ ROUTE_NOT_FOUND = _row("ROUTE_NOT_FOUND", Kind.NOT_FOUND, _E,
 METHOD_NOT_ALLOWED = _row("METHOD_NOT_ALLOWED", Kind.INVALID, _E,
     "该接口不支持此方法", "This address does not take this method",
     "请使用 Allow 响应头列出的方法", "Use one of the methods in the Allow header")
+REQUEST_TOO_LARGE = _row("REQUEST_TOO_LARGE", Kind.INVALID, _E,
+    "请求内容过大", "The request body is larger than this address takes",
+    "请将请求拆小后重试", "Send less at a time")
+CONTENT_TYPE_INVALID = _row("CONTENT_TYPE_INVALID", Kind.INVALID, _E,
+    "不支持的内容类型", "This address does not take this content type",
+    "请使用 details 中列出的 Content-Type", "Send the Content-Type named in details")
 NOT_FOUND = _row("NOT_FOUND", Kind.NOT_FOUND, _E,
     "未找到该资源", "There is no such thing",
     "请检查编号是否正确", "Check the id")
@@ -62,6 +68,12 @@ TOKEN_MISSING = _row("TOKEN_MISSING", Kind.DENIED, _E,
 TOKEN_INVALID = _row("TOKEN_INVALID", Kind.DENIED, _E,
     "访问令牌无效或已过期", "The access token is not valid or has expired",
     "请重新登录获取新令牌", "Sign in again for a new token")
+SIGN_IN_CODE_INVALID = _row("SIGN_IN_CODE_INVALID", Kind.DENIED, _E,
+    "登录链接已使用或已过期", "This sign-in link has been used or has expired",
+    "请重新获取登录链接", "Ask for a new sign-in link")
+ORIGIN_DENIED = _row("ORIGIN_DENIED", Kind.DENIED, _E,
+    "已拒绝来自其他网站的请求", "A request from another site was refused",
+    "请从本站页面操作，或使用 Bearer 令牌", "Use the pages of this server, or send a Bearer token")
 ROLE_DENIED = _row("ROLE_DENIED", Kind.DENIED, _E,
     "当前角色无权执行此操作", "Your role may not do this",
     "请联系管理员授权", "Ask an administrator for the right role")
