@@ -1,1 +1,1 @@
-"""The HTTP edge: parse, call, translate."""
+"""The HTTP edge: parse, call, translate. No rule of the business lives here."""

@@ -1,0 +1,38 @@
+"""Who may call what: the one table. A route that is not in it keeps the application from starting."""
+
+from collections.abc import Mapping
+
+from penstock.kernel.identity import Role
+
+Roles = frozenset[Role]
+PUBLIC: None = None  # no token is asked for
+SIGNED_IN: Roles = frozenset(Role)
+OPERATIONS: Roles = frozenset({Role.OPERATOR, Role.ADMIN})
+CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})  # they may also act for another merchant
+
+ACCESS: Mapping[tuple[str, str], Roles | None] = {
+    # people
+    ("GET", "/"): PUBLIC,
+    ("GET", "/docs"): PUBLIC,
+    ("GET", "/docs/{asset}"): PUBLIC,
+    ("GET", "/openapi.json"): PUBLIC,
+    ("GET", "/sign-in"): PUBLIC,
+    # machines that watch
+    ("GET", "/health"): PUBLIC,
+    ("GET", "/health/live"): PUBLIC,
+    ("GET", "/health/ready"): PUBLIC,
+    ("GET", "/metrics"): PUBLIC,
+    # sessions
+    ("POST", "/api/v1/session"): PUBLIC,
+    ("DELETE", "/api/v1/session"): PUBLIC,
+    ("GET", "/api/v1/me"): SIGNED_IN,
+    # what goes on
+    ("GET", "/api/v1/dashboard/events"): SIGNED_IN,
+    ("GET", "/api/v1/workers"): OPERATIONS,
+    ("GET", "/api/v1/deliveries"): OPERATIONS,
+    ("POST", "/api/v1/deliveries/{delivery_id}/redeliver"): OPERATIONS,
+    # a merchant's own servers
+    ("GET", "/api/v1/webhooks"): CONNECTING,
+    ("POST", "/api/v1/webhooks"): CONNECTING,
+    ("DELETE", "/api/v1/webhooks/{endpoint_id}"): CONNECTING,
+}

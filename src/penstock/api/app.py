@@ -1,0 +1,53 @@
+"""The HTTP application, put together from its parts."""
+
+from functools import partial
+
+from fastapi import FastAPI
+
+import penstock
+from penstock.api import errors, openapi
+from penstock.api.edge import Edge
+from penstock.api.guard import every_route_declared
+from penstock.api.parts import Parts
+from penstock.api.routes import dashboard, deliveries, health, pages, session, webhooks, workers
+from penstock.kernel.health import Health, database_check, schema_check
+from penstock.kernel.migrations import newest_revision
+
+ROUTERS = (
+    pages.router,
+    health.router,
+    session.router,
+    dashboard.router,
+    workers.router,
+    deliveries.router,
+    webhooks.router,
+)
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """Raises LookupError when a route and the table of who may call it do not agree."""
+    app = FastAPI(
+        title="Penstock",
+        version=penstock.__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    app.state.parts = parts
+    app.state.readiness = _readiness(parts)
+    for router in ROUTERS:
+        app.router.routes.extend(router.routes)
+    every_route_declared(app.routes)
+    errors.install(app)
+    app.add_middleware(Edge)
+    setattr(app, "openapi", partial(openapi.describe, app))  # noqa: B010  FastAPI's own way; a method to mypy
+    return app
+
+
+def _readiness(parts: Parts) -> Health:
+    checks = {
+        "database": database_check(parts.database),
+        "schema": schema_check(parts.database, newest_revision()),
+    }
+    return Health(checks, parts.clock, vital=frozenset(checks))

@@ -1,0 +1,98 @@
+"""The outermost layer of every request, in plain ASGI so that streams pass untouched.
+
+It names the request, adds the headers every answer has, counts and times it under the route's template,
+and turns whatever nobody expected into INTERNAL_ERROR. The stack trace goes to the log, never to the caller.
+"""
+
+import re
+import secrets
+import time
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.api import metrics
+from penstock.api.errors import response_of
+from penstock.kernel import error_codes
+
+_log = structlog.get_logger(__name__)
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_CLIENT_GONE = 499
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+
+
+class Edge:
+    """Wraps the whole application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(Headers(scope=scope).get("x-request-id"))
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            await self._answer(scope, receive, _Answer(scope, send))
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        try:
+            await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            answer.status = answer.status or _CLIENT_GONE
+        except Exception:
+            _log.exception("request_failed", method=scope["method"], path=scope["path"])
+            if answer.status:  # too late for another answer: the server drops the connection
+                raise
+            response = response_of(Request(scope), error_codes.INTERNAL_ERROR)
+            await response(scope, receive, answer)
+        finally:
+            answer.count()
+
+
+class _Answer:
+    """Stands in for `send`: completes the headers and remembers what was answered."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._started = time.perf_counter()
+        self._timed = False
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._scope["state"]["request_id"]
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            if headers.get("content-type", "").startswith("text/event-stream"):
+                self._time()  # a stream is open for hours; what counts is how soon it began
+        await self._send(message)
+
+    def count(self) -> None:
+        metrics.REQUESTS.labels(*self._labels(), str(self.status or _CLIENT_GONE)).inc()
+        self._time()
+
+    def _time(self) -> None:
+        if not self._timed:
+            self._timed = True
+            metrics.DURATION.labels(*self._labels()).observe(time.perf_counter() - self._started)
+
+    def _labels(self) -> tuple[str, str]:
+        route = self._scope.get("route")
+        return metrics.method_label(self._scope["method"]), getattr(route, "path", "unmatched")
+
+
+def _request_id(offered: str | None) -> str:
+    """The caller's own id when it is harmless in logs and headers."""
+    return offered if offered and _SANE_ID.fullmatch(offered) else secrets.token_hex(16)

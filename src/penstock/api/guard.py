@@ -1,0 +1,144 @@
+"""The gate before every route: who is it, may they, and is the body of a size and type we read.
+
+It runs before anything of the body is looked at, so a stranger's request costs a signature check at the
+most. A token comes in the Authorization header or, for browsers, in the session cookie; a cookie is sent
+by the browser whoever asked it to, so with a cookie a changing request must come from our own pages.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import structlog
+from fastapi import Depends
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import Message, Receive
+
+from penstock.api.access import ACCESS
+from penstock.kernel import error_codes as codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller
+
+COOKIE = "penstock_session"
+LARGEST_BODY = 1 << 20
+_SAFE = ("GET", "HEAD", "OPTIONS")
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class GuardedRoute(APIRoute):
+    """The only kind of route there is; `access.ACCESS` says whom it lets in."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            request.state.caller = await _admitted(request, self.path)
+            if self.body_field is not None:
+                _check_content_type(request)
+            return await handle(Request(request.scope, _bounded(request)))
+
+        return guarded
+
+
+def every_route_declared(routes: Iterable[BaseRoute]) -> None:
+    """Raises LookupError, which stops the start, for a route without a row or a row without a route."""
+    found = set()
+    for route in routes:
+        if not isinstance(route, GuardedRoute):
+            raise LookupError(  # noqa: TRY004  the start fails the same way for all three
+                f"{route} is not a GuardedRoute: nobody would check who calls it"
+            )
+        found |= {(method, route.path) for method in route.methods or ()}
+    for method, path in sorted(found ^ set(ACCESS)):
+        where = "a route but has no row in" if (method, path) in found else "no route but has a row in"
+        raise LookupError(f"{method} {path} is {where} api/access.py")
+
+
+async def caller_of(request: Request) -> Caller | None:
+    """Whoever the token names; None without one. A bad token raises."""
+    token = _token(request)
+    if token is None:
+        return None
+    caller = await _verify(request, token)
+    structlog.contextvars.bind_contextvars(user_id=caller.user_id, merchant_id=caller.merchant_id)
+    return caller
+
+
+async def _signed_in(request: Request) -> Caller:
+    caller: Caller | None = request.state.caller
+    if caller is None:
+        raise PenstockError(codes.TOKEN_MISSING)
+    return caller
+
+
+SignedIn = Annotated[Caller, Depends(_signed_in)]  # a route's parameter that wants to know who calls
+
+
+async def _admitted(request: Request, path: str) -> Caller | None:
+    roles = ACCESS[request.method, path]
+    if roles is None:
+        return None
+    caller = await caller_of(request)
+    if caller is None:
+        raise PenstockError(codes.TOKEN_MISSING)
+    if caller.role not in roles:
+        raise PenstockError(codes.ROLE_DENIED, role=caller.role.value, needs=sorted(roles))
+    return caller
+
+
+async def _verify(request: Request, token: str) -> Caller:
+    caller: Caller = await request.app.state.parts.identity.verify(token)
+    return caller
+
+
+def _token(request: Request) -> str | None:
+    header = request.headers.get("authorization")
+    if header is not None:
+        scheme, _, token = header.strip().partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise PenstockError(codes.TOKEN_INVALID, reason="the Authorization header is not 'Bearer <token>'")
+        return token.strip()
+    token = request.cookies.get(COOKIE, "")
+    if not token:
+        return None
+    if request.method not in _SAFE:
+        require_own_origin(request)
+    return token
+
+
+def require_own_origin(request: Request) -> None:
+    """Refuses a request that another site's page made the browser send."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        ours = site in ("same-origin", "none")
+    else:  # browsers leave it out on plain http; then Origin tells
+        ours = urlsplit(request.headers.get("origin", "")).netloc == request.headers.get("host")
+    if not ours:
+        raise PenstockError(codes.ORIGIN_DENIED)
+
+
+def _check_content_type(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise PenstockError(codes.CONTENT_TYPE_INVALID, accepted=["application/json"])
+
+
+def _bounded(request: Request) -> Receive:
+    """Stops reading where the limit is, whatever Content-Length said."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > LARGEST_BODY:
+        raise PenstockError(codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        if received > LARGEST_BODY:
+            raise PenstockError(codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
+        return message
+
+    return receive

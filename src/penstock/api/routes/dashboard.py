@@ -1,0 +1,62 @@
+"""The dashboard's event stream: a merchant sees its own, operators and admins see one merchant's or all."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.openapi import may_fail_with
+from penstock.api.parts import Parts
+from penstock.api.sse import event_stream
+from penstock.kernel import error_codes as codes
+from penstock.kernel import streams
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller
+
+router = APIRouter(route_class=GuardedRoute, tags=["events"])
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events: a `snapshot` first, then events as they happen, a `heartbeat` when quiet",
+        "content": {
+            "text/event-stream": {
+                "schema": {"type": "string"},
+                "example": 'id: 1700000000000-0-0a1b2c3d\nevent: job_completed\ndata: {"job_id": "…"}\n\n',
+            }
+        },
+    }
+}
+
+
+@router.get(
+    "/api/v1/dashboard/events",
+    summary="What happens, as it happens",
+    response_class=Response,
+    responses=_STREAM,
+    openapi_extra=may_fail_with(codes.MERCHANT_DENIED, codes.RATE_LIMITED, codes.SERVICE_UNAVAILABLE),
+)
+async def follow_dashboard(
+    request: Request,
+    caller: SignedIn,
+    merchant: Annotated[
+        str | None, Query(min_length=1, max_length=128, pattern=r"^[^\s{}\x00-\x1f\x7f]+$", description="Whose events")
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(max_length=100, description="Sent by browsers when they reconnect: go on from there")
+    ] = None,
+) -> Response:
+    """Uploaders and annotators get their own merchant's events; operators and admins everyone's, or one's."""
+    parts: Parts = request.app.state.parts
+    wanted = streams.Request(
+        topic=_topic(caller, merchant), merchant_id=caller.merchant_id, last_event_id=last_event_id
+    )
+    return event_stream(parts.hub.subscribe(wanted))
+
+
+def _topic(caller: Caller, merchant: str | None) -> str:
+    if merchant is not None and not caller.sees(merchant):
+        raise PenstockError(codes.MERCHANT_DENIED, merchant=merchant)
+    whose = merchant or (None if caller.sees_all else caller.merchant_id)
+    return "dashboard" if whose is None else f"dashboard:{whose}"

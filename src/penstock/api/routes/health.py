@@ -1,0 +1,86 @@
+"""How we are: for people and load balancers (`/health`), for supervisors (`/live`), for rollouts (`/ready`)."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+import penstock
+from penstock.api import metrics
+from penstock.api.guard import GuardedRoute
+from penstock.kernel.health import ComponentStatus, Health, HealthStatus, Report
+
+router = APIRouter(route_class=GuardedRoute, tags=["health"])
+
+
+class ComponentHealth(BaseModel):
+    """One thing we stand on."""
+
+    status: ComponentStatus
+    latency_ms: float = Field(description="How long the answer took", examples=[0.8])
+    reason: str | None = Field(None, description="What is wrong, when something is")
+
+
+class HealthAnswer(BaseModel):
+    """The whole and its components."""
+
+    status: HealthStatus
+    version: str = Field(examples=["0.1.0"])
+    components: dict[str, ComponentHealth]
+
+
+class Alive(BaseModel):
+    """This process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+async def _health(request: Request) -> Health:
+    health: Health = request.app.state.parts.health
+    return health
+
+
+async def _readiness(request: Request) -> Health:
+    readiness: Health = request.app.state.readiness
+    return readiness
+
+
+_UNHEALTHY: dict[int | str, dict[str, Any]] = {
+    503: {"model": HealthAnswer, "description": "The database does not answer"}
+}
+
+
+@router.get("/health", summary="Health of the whole and of each component", responses=_UNHEALTHY)
+async def read_health(health: Annotated[Health, Depends(_health)], response: Response) -> HealthAnswer:
+    """Always answers within five seconds. `degraded` still serves (200); `unhealthy` does not (503)."""
+    return _answer(await health.report(), response)
+
+
+@router.get("/health/live", summary="Is this process alive")
+async def read_liveness() -> Alive:
+    """Asks nothing of anyone: restart the process if this does not answer."""
+    return Alive()
+
+
+@router.get("/health/ready", summary="May requests be sent here", responses=_UNHEALTHY)
+async def read_readiness(readiness: Annotated[Health, Depends(_readiness)], response: Response) -> HealthAnswer:
+    """The database answers and has the tables this release needs."""
+    return _answer(await readiness.report(), response)
+
+
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
+async def read_metrics(request: Request) -> Response:
+    content, content_type = metrics.page(request.headers.get("accept", ""))
+    return Response(content, headers={"content-type": content_type})
+
+
+def _answer(report: Report, response: Response) -> HealthAnswer:
+    if report.status is HealthStatus.UNHEALTHY:
+        response.status_code = 503
+    components = {
+        name: ComponentHealth(status=found.status, latency_ms=found.latency_ms, reason=found.reason)
+        for name, found in report.components.items()
+    }
+    return HealthAnswer(status=report.status, version=penstock.__version__, components=components)

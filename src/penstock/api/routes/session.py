@@ -1,0 +1,118 @@
+"""Signing in with a one-time code, and who is signed in."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+
+from penstock.api import pages
+from penstock.api.errors import body_of, language_of
+from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin
+from penstock.api.http_status import status_of
+from penstock.api.openapi import may_fail_with
+from penstock.api.parts import Parts
+from penstock.kernel import error_codes as codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller, Role, redeem
+
+router = APIRouter(route_class=GuardedRoute, tags=["session"])
+
+
+class CodeToRedeem(BaseModel):
+    """The code of a sign-in link."""
+
+    code: str = Field(min_length=1, max_length=200, description="From the link; works once")
+
+
+class Session(BaseModel):
+    """A token for the Authorization header."""
+
+    access_token: str
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  not a secret
+    expires_in: int = Field(description="Seconds", examples=[43200])
+
+
+class Me(BaseModel):
+    """Whom the token names."""
+
+    user_id: str = Field(examples=["alice"])
+    merchant_id: str = Field(examples=["m-1"])
+    role: Role
+    sees_all_merchants: bool
+
+
+@router.get(
+    "/sign-in",
+    summary="Open a one-time sign-in link",
+    response_class=RedirectResponse,
+    status_code=303,
+    response_description="Signed in; on to the start page",
+    openapi_extra=may_fail_with(codes.SIGN_IN_CODE_INVALID),
+)
+async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+    """Keeps the session in a cookie that scripts cannot read, and goes on to the start page."""
+    try:
+        session = await _redeemed(request, code)
+    except PenstockError as refusal:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return _notice(request, refusal)
+    response: Response = RedirectResponse("/", status_code=303)
+    response.set_cookie(
+        COOKIE,
+        session.access_token,
+        max_age=session.expires_in,
+        httponly=True,
+        samesite="lax",
+        secure=_is_https(request),
+    )
+    return response
+
+
+@router.post(
+    "/api/v1/session",
+    summary="Exchange a sign-in code for a token",
+    status_code=201,
+    openapi_extra=may_fail_with(codes.SIGN_IN_CODE_INVALID),
+)
+async def create_session(request: Request, body: CodeToRedeem) -> Session:
+    return await _redeemed(request, body.code)
+
+
+@router.delete("/api/v1/session", summary="Sign out: forget the session cookie", status_code=204)
+async def delete_session(request: Request) -> Response:
+    if COOKIE in request.cookies:
+        require_own_origin(request)
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=_is_https(request))
+    return response
+
+
+@router.get("/api/v1/me", summary="Who am I")
+async def read_me(caller: SignedIn) -> Me:
+    return Me(
+        user_id=caller.user_id, merchant_id=caller.merchant_id, role=caller.role, sees_all_merchants=caller.sees_all
+    )
+
+
+def _notice(request: Request, refusal: PenstockError) -> Response:
+    """For someone who followed a link, a page instead of JSON."""
+    language = language_of(request)
+    body = body_of(refusal.code, refusal.details, language, request.state.request_id)
+    headers = {"Content-Security-Policy": pages.security_policy()}
+    return HTMLResponse(pages.notice(language, body), status_of(refusal.code), headers)
+
+
+async def _redeemed(request: Request, code: str) -> Session:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        caller: Caller = await redeem(tx, code)
+        token = parts.identity.issue(caller)  # inside: a code is not used up when no token can be made
+    return Session(access_token=token, expires_in=int(parts.settings.identity.session_ttl.total_seconds()))
+
+
+def _is_https(request: Request) -> bool:
+    """At the browser: a proxy in front of us says so in its header."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").lower())

@@ -1,0 +1,93 @@
+"""Webhook endpoints of a merchant: list, register, remove."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field, StringConstraints
+from starlette.requests import Request
+
+from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.openapi import may_fail_with
+from penstock.api.parts import Parts
+from penstock.kernel import error_codes, webhooks
+from penstock.kernel.identity import acting_for
+
+router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
+
+EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
+OtherMerchant = Annotated[
+    str | None, Query(min_length=1, max_length=128, description="Act for another merchant; goes to the audit log")
+]
+
+
+class NewWebhook(BaseModel):
+    """What to call, and for which events."""
+
+    url: str = Field(min_length=1, max_length=2000, pattern=r"^[\x21-\x7e]+$", examples=["https://example.com/hook"])
+    event_types: list[EventType] = Field(
+        default_factory=list, max_length=100, description="`job.*` takes a family; empty: all", examples=[["job.*"]]
+    )
+    impersonate_merchant_id: str | None = Field(None, min_length=1, max_length=128)
+
+
+class Webhook(BaseModel):
+    """A registered endpoint."""
+
+    endpoint_id: UUID
+    url: str
+    event_types: list[str]
+    created_by: str
+    created_at: datetime
+
+
+class CreatedWebhook(BaseModel):
+    """The only time the secret is shown."""
+
+    endpoint_id: UUID
+    url: str
+    event_types: list[str]
+    created_at: datetime
+    secret: str = Field(description="Signs every call (Standard Webhooks); keep it")
+
+
+class Webhooks(BaseModel):
+    """The oldest first."""
+
+    webhooks: list[Webhook]
+
+
+@router.get("/api/v1/webhooks", summary="The merchant's webhook endpoints")
+async def list_webhooks(request: Request, caller: SignedIn, impersonate_merchant_id: OtherMerchant = None) -> Webhooks:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        owner = await acting_for(tx, caller, impersonate_merchant_id, request.state.request_id)
+        rows = await webhooks.endpoints(tx, owner.merchant_id)
+    return Webhooks(webhooks=[Webhook.model_validate(row) for row in rows])
+
+
+@router.post(
+    "/api/v1/webhooks",
+    summary="Register a webhook endpoint",
+    status_code=201,
+    openapi_extra=may_fail_with(error_codes.WEBHOOK_URL_REFUSED),
+)
+async def create_webhook(request: Request, caller: SignedIn, body: NewWebhook) -> CreatedWebhook:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        owner = await acting_for(tx, caller, body.impersonate_merchant_id, request.state.request_id)
+        wanted = webhooks.Registration(owner.merchant_id, body.url, tuple(body.event_types), caller.user_id)
+        row = await webhooks.register(tx, wanted, parts.settings.webhooks)
+    return CreatedWebhook.model_validate(row)
+
+
+@router.delete("/api/v1/webhooks/{endpoint_id}", summary="Stop calling an endpoint", status_code=204)
+async def delete_webhook(
+    request: Request, caller: SignedIn, endpoint_id: UUID, impersonate_merchant_id: OtherMerchant = None
+) -> Response:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        owner = await acting_for(tx, caller, impersonate_merchant_id, request.state.request_id)
+        await webhooks.remove(tx, endpoint_id, owner.merchant_id)
+    return Response(status_code=204)

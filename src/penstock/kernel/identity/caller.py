@@ -1,0 +1,56 @@
+"""The caller: a person or program, the merchant they belong to, and what they may do."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+# An id ends up in Redis keys (braces are hash tags there), stream names and logs: no blanks, no controls.
+_ID = re.compile(r"[^\s{}\x00-\x1f\x7f-\x9f]{1,128}")
+
+
+class Role(StrEnum):
+    """What a caller may do; `api/access.py` says which role may call what."""
+
+    UPLOADER = "uploader"  # sends documents of a merchant
+    ANNOTATOR = "annotator"  # answers review tasks
+    OPERATOR = "operator"  # keeps the system running; sees every merchant
+    ADMIN = "admin"  # may do everything; sees every merchant
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Proven by a token; never built from a request's body."""
+
+    user_id: str
+    merchant_id: str
+    role: Role
+
+    def __post_init__(self) -> None:
+        for name, value in (("user id", self.user_id), ("merchant id", self.merchant_id)):
+            if not is_id(value):
+                raise ValueError(f"the {name} must be 1 to 128 characters without blanks or braces")
+
+    @property
+    def sees_all(self) -> bool:
+        return self.role in (Role.OPERATOR, Role.ADMIN)
+
+    def sees(self, merchant_id: str) -> bool:
+        """May read what belongs to this merchant."""
+        return self.sees_all or merchant_id == self.merchant_id
+
+    def claims(self) -> dict[str, str]:
+        return {"sub": self.user_id, "merchant_id": self.merchant_id, "role": self.role.value}
+
+    @classmethod
+    def from_claims(cls, claims: Mapping[str, Any]) -> "Caller":
+        """Raises ValueError when a claim is missing or is not what it should be."""
+        user_id, merchant_id, role = (claims.get(name) for name in ("sub", "merchant_id", "role"))
+        if not isinstance(user_id, str) or not isinstance(merchant_id, str) or not isinstance(role, str):
+            raise ValueError("sub, merchant_id and role must be text")  # noqa: TRY004  one error for bad claims
+        return cls(user_id, merchant_id, Role(role))
+
+
+def is_id(value: str) -> bool:
+    return _ID.fullmatch(value) is not None

@@ -1,0 +1,105 @@
+"""Tokens: signed with our secret, or by a provider whose keys are published.
+
+Invariant: the algorithm of a token only selects which of our keys may check it, and the kinds never mix.
+HS256 meets nothing but the local secret, RS256 nothing but a published RSA key, ES256 nothing but a
+published P-256 key; every other algorithm, `none` first of all, is refused before any key is looked at.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+
+from penstock.kernel import error_codes
+from penstock.kernel.clock import Clock
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity.caller import Caller
+from penstock.kernel.identity.jwks import PublishedKeys
+from penstock.kernel.identity.settings import IdentitySettings
+
+_LONGEST_TOKEN = 8192
+
+
+def issue_token(secret: str, caller: Caller, ttl: timedelta, *, issuer: str = "", audience: str = "") -> str:
+    """A token of our own for this caller."""
+    now = datetime.now(UTC)
+    claims: dict[str, Any] = {**caller.claims(), "iat": now, "exp": now + ttl}
+    if issuer:
+        claims["iss"] = issuer
+    if audience:
+        claims["aud"] = audience
+    return jwt.encode(claims, secret, algorithm="HS256")
+
+
+class Identity:
+    """Checks tokens and makes those of a sign-in."""
+
+    def __init__(self, settings: IdentitySettings, clock: Clock) -> None:
+        self._settings = settings
+        self._secret = settings.secret.get_secret_value()
+        self._published = PublishedKeys(settings, clock) if settings.jwks_url else None
+
+    async def close(self) -> None:
+        if self._published is not None:
+            await self._published.close()
+
+    def issue(self, caller: Caller, ttl: timedelta | None = None) -> str:
+        """A token that `verify` takes; TOKEN_INVALID when only a provider may issue them."""
+        if not self._secret:
+            raise PenstockError(error_codes.TOKEN_INVALID, reason="this server has no secret to sign tokens with")
+        wanted = self._settings
+        return issue_token(
+            self._secret, caller, ttl or wanted.session_ttl, issuer=wanted.issuer, audience=wanted.audience
+        )
+
+    async def verify(self, token: str) -> Caller:
+        """The caller a token stands for, or TOKEN_INVALID. `reason` is for people, and says nothing secret."""
+        if len(token) > _LONGEST_TOKEN:
+            raise _refused("the token is too long")
+        try:
+            header = jwt.get_unverified_header(token)
+            algorithm = str(header.get("alg"))
+            key = await self._key_for(algorithm, header)
+            return Caller.from_claims(self._checked_claims(token, key, algorithm))
+        except jwt.PyJWTError as wrong:
+            raise _refused(_explain(wrong)) from wrong
+        except (ValueError, RecursionError) as wrong:
+            raise _refused("a claim is missing or malformed") from wrong
+
+    async def _key_for(self, algorithm: str, header: dict[str, Any]) -> Any:
+        if algorithm == "HS256" and self._secret:
+            return self._secret
+        if algorithm in ("RS256", "ES256") and self._published is not None:
+            key = await self._published.find(header.get("kid"), algorithm)
+            if key is not None:
+                return key
+            raise _refused("it is signed with an unknown key")
+        raise _refused("its algorithm is not accepted here")
+
+    def _checked_claims(self, token: str, key: Any, algorithm: str) -> dict[str, Any]:
+        wanted = self._settings
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            issuer=wanted.issuer or None,
+            audience=wanted.audience or None,
+            leeway=wanted.leeway,
+            options={"require": ["exp", "sub"], "verify_aud": bool(wanted.audience)},
+        )
+
+
+def _refused(reason: str) -> PenstockError:
+    return PenstockError(error_codes.TOKEN_INVALID, reason=reason)
+
+
+def _explain(wrong: jwt.PyJWTError) -> str:
+    if isinstance(wrong, jwt.ExpiredSignatureError):
+        return "it has expired"
+    if isinstance(wrong, jwt.InvalidIssuerError | jwt.InvalidAudienceError):
+        return "it was issued by, or for, someone else"
+    if isinstance(wrong, jwt.ImmatureSignatureError):
+        return "it is not valid yet"
+    if isinstance(wrong, jwt.MissingRequiredClaimError):
+        return "a claim is missing or malformed"
+    return "it cannot be read, or its signature is wrong"

@@ -1,0 +1,1 @@
+"""The gRPC edge: parse, call, translate. No rule of the business lives here."""
