@@ -37,6 +37,12 @@ REDIS_UNAVAILABLE = _row("REDIS_UNAVAILABLE", Kind.UNAVAILABLE, _C,
 STORE_UNAVAILABLE = _row("STORE_UNAVAILABLE", Kind.UNAVAILABLE, _C,
     "对象存储暂时不可用", "The object store does not answer",
     "请稍后重试", "Try again shortly", retryable=True)
+STORE_CANNOT_SIGN = _row("STORE_CANNOT_SIGN", Kind.INVALID, _E,
+    "当前对象存储不支持签名链接", "This object store has no signed addresses",
+    "请通过 Penstock 的接口读取，或改用 s3:// 或 gs:// 存储", "Read it through Penstock, or use an s3:// or gs:// store")
+ARCHIVE_DAMAGED = _row("ARCHIVE_DAMAGED", Kind.BROKEN, _C,
+    "归档文件与登记的校验和不符", "An archive file does not match its recorded checksum",
+    "请运维人员从备份恢复该文件", "Ask an operator to restore the file from a backup")
 DISK_FULL = _row("DISK_FULL", Kind.UNAVAILABLE, _C,
     "系统存储空间不足", "The disk is full",
     "请联系运维人员清理存储空间", "Ask an operator to free disk space")
