@@ -1,0 +1,146 @@
+"""A directory as an object store, durable.
+
+obstore's own local put renames without fsync: after a power cut a name may stand for an empty file, and an
+object that was answered with success may be gone. So writing is done here: temporary file below `.tmp`,
+fsync, rename (or link, which refuses a taken name), fsync of the directory. Reading is obstore's.
+A writer that is killed leaves only a file below `.tmp`, which no key can name and `sweep` removes.
+"""
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from obstore.store import LocalStore as ObstoreLocal
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.objectstore import Body, ContentRef, SignedMethod, check_key, content_key
+from penstock.kernel.objectstores.pieces import pieces_of
+from penstock.kernel.objectstores.reading import TEMPORARY, Reading, wrapped
+
+
+class LocalStore(Reading):
+    """Objects are files below a root; several processes may share it."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).absolute()
+        self._temporary = self._root / TEMPORARY
+        with wrapped(str(self._root)):
+            _make_directories(self._temporary)
+            super().__init__(ObstoreLocal(self._root))
+
+    async def put(self, key: str, body: Body) -> None:
+        target = self._root / check_key(key)
+        with wrapped(key, writing=True):
+            async with self._written(body) as (temporary, _):
+                await asyncio.to_thread(_replace, temporary, target)
+
+    async def put_if_absent(self, key: str, body: bytes) -> bool:
+        target = self._root / check_key(key)
+        with wrapped(key, writing=True):
+            async with self._written(body) as (temporary, _):
+                return await asyncio.to_thread(_link, temporary, target)
+
+    async def put_content(self, body: Body) -> ContentRef:
+        with wrapped("sha256", writing=True):
+            async with self._written(body) as (temporary, ref):
+                await asyncio.to_thread(_link, temporary, self._root / ref.key)
+                return ref
+
+    async def delete(self, key: str) -> None:
+        path = self._root / check_key(key)
+        with wrapped(key), suppress(FileNotFoundError, NotADirectoryError):
+            await asyncio.to_thread(_remove, path)
+
+    async def signed_url(self, key: str, *, method: SignedMethod = "GET", lasts: timedelta) -> str:  # noqa: ARG002
+        raise PenstockError(error_codes.STORE_CANNOT_SIGN, key=check_key(key), store="file://")
+
+    async def sweep(self, *, older_than: timedelta) -> int:
+        with wrapped(TEMPORARY):
+            return await asyncio.to_thread(_sweep, self._temporary, time.time() - older_than.total_seconds())
+
+    @asynccontextmanager
+    async def _written(self, body: Body) -> AsyncIterator[tuple[Path, ContentRef]]:
+        """The body, durable in a temporary file that is gone when the block ends."""
+        temporary = self._temporary / uuid4().hex
+        digest, size = hashlib.sha256(), 0
+        try:
+            with temporary.open("xb", buffering=0) as file:
+                async for piece in pieces_of(body):
+                    await asyncio.to_thread(_append, file, digest, piece)
+                    size += len(piece)
+                await asyncio.to_thread(os.fsync, file.fileno())
+            name = digest.hexdigest()
+            yield temporary, ContentRef(name, size, content_key(name))
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _append(file: BinaryIO, digest: "hashlib._Hash", piece: bytes) -> None:
+    digest.update(piece)
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    _make_directories(target.parent)
+    temporary.replace(target)
+    _sync_directory(target.parent)
+
+
+def _link(temporary: Path, target: Path) -> bool:
+    """True if we placed it. Either way the name is durable: another may have placed it an instant ago."""
+    _make_directories(target.parent)
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        placed = False
+    else:
+        placed = True
+    _sync_directory(target.parent)
+    return placed
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        return
+    path.unlink()
+    _sync_directory(path.parent)
+
+
+def _make_directories(path: Path) -> None:
+    """A new directory's name must be as durable as what is put into it."""
+    if path.is_dir():
+        return
+    if path.exists():
+        raise NotADirectoryError(20, "Not a directory", str(path))
+    _make_directories(path.parent)
+    with suppress(FileExistsError):
+        path.mkdir()
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sweep(folder: Path, before: float) -> int:
+    swept = 0
+    for entry in os.scandir(folder):
+        with suppress(FileNotFoundError):
+            if entry.stat().st_mtime < before:
+                Path(entry).unlink()
+                swept += 1
+    return swept
