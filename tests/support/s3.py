@@ -15,7 +15,8 @@ import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-BUCKET = "penstock-test"
+BUCKET = "penstock"
+_SIGNED = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def _google_precondition(app: Callable[..., Any]) -> Callable[..., Any]:
         if environ.pop("HTTP_X_GOOG_IF_GENERATION_MATCH", None) == "0":
             environ["HTTP_IF_NONE_MATCH"] = "*"
         if environ.get("HTTP_AUTHORIZATION", "").startswith("Bearer "):
-            del environ["HTTP_AUTHORIZATION"]  # the server tells services apart by Amazon's own scheme
+            environ["HTTP_AUTHORIZATION"] = _SIGNED  # the server tells services apart by it and checks no signature
         return app(environ, start_response)
 
     return translated
