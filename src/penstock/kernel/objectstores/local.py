@@ -13,8 +13,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from io import RawIOBase
 from pathlib import Path
-from typing import BinaryIO
 from uuid import uuid4
 
 from obstore.store import LocalStore as ObstoreLocal
@@ -39,18 +39,29 @@ class LocalStore(Reading):
     async def put(self, key: str, body: Body) -> None:
         target = self._root / check_key(key)
         with wrapped(key, writing=True):
-            async with self._written(body) as (temporary, _):
+            async with self._written(body) as temporary:
                 await asyncio.to_thread(_replace, temporary, target)
 
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         target = self._root / check_key(key)
         with wrapped(key, writing=True):
-            async with self._written(body) as (temporary, _):
+            async with self._written(body) as temporary:
                 return await asyncio.to_thread(_link, temporary, target)
 
     async def put_content(self, body: Body) -> ContentRef:
+        digest, size = hashlib.sha256(), 0
+
+        async def hashed() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for piece in pieces_of(body):
+                await asyncio.to_thread(digest.update, piece)
+                size += len(piece)
+                yield piece
+
         with wrapped("sha256", writing=True):
-            async with self._written(body) as (temporary, ref):
+            async with self._written(hashed()) as temporary:
+                name = digest.hexdigest()
+                ref = ContentRef(name, size, content_key(name))
                 await asyncio.to_thread(_link, temporary, self._root / ref.key)
                 return ref
 
@@ -67,27 +78,23 @@ class LocalStore(Reading):
             return await asyncio.to_thread(_sweep, self._temporary, time.time() - older_than.total_seconds())
 
     @asynccontextmanager
-    async def _written(self, body: Body) -> AsyncIterator[tuple[Path, ContentRef]]:
+    async def _written(self, body: Body) -> AsyncIterator[Path]:
         """The body, durable in a temporary file that is gone when the block ends."""
         temporary = self._temporary / uuid4().hex
-        digest, size = hashlib.sha256(), 0
         try:
             with temporary.open("xb", buffering=0) as file:
                 async for piece in pieces_of(body):
-                    await asyncio.to_thread(_append, file, digest, piece)
-                    size += len(piece)
+                    await asyncio.to_thread(_write_all, file, piece)
                 await asyncio.to_thread(os.fsync, file.fileno())
-            name = digest.hexdigest()
-            yield temporary, ContentRef(name, size, content_key(name))
+            yield temporary
         finally:
             temporary.unlink(missing_ok=True)
 
 
-def _append(file: BinaryIO, digest: "hashlib._Hash", piece: bytes) -> None:
-    digest.update(piece)
+def _write_all(file: RawIOBase, piece: bytes) -> None:
     rest = memoryview(piece)
     while rest:
-        rest = rest[file.write(rest) :]
+        rest = rest[file.write(rest) or 0 :]
 
 
 def _replace(temporary: Path, target: Path) -> None:
