@@ -43,6 +43,9 @@ STORE_CANNOT_SIGN = _row("STORE_CANNOT_SIGN", Kind.INVALID, _E,
 ARCHIVE_DAMAGED = _row("ARCHIVE_DAMAGED", Kind.BROKEN, _C,
     "归档文件与登记的校验和不符", "An archive file does not match its recorded checksum",
     "请运维人员从备份恢复该文件", "Ask an operator to restore the file from a backup")
+SANDBOX_UNAVAILABLE = _row("SANDBOX_UNAVAILABLE", Kind.UNAVAILABLE, _C,
+    "文件解析进程暂时不可用", "The processes that read files cannot be started",
+    "请稍后重试", "Try again shortly", retryable=True)
 DISK_FULL = _row("DISK_FULL", Kind.UNAVAILABLE, _C,
     "系统存储空间不足", "The disk is full",
     "请联系运维人员清理存储空间", "Ask an operator to free disk space")
