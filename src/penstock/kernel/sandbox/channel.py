@@ -1,0 +1,62 @@
+"""Frames between us and one worker: four bytes of length, then a body.
+
+The other end may be hostile: a frame longer than expected is refused before it is read, and descriptors
+that it sends are dropped by the kernel, as we never ask for any.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+_HEADER = 4
+
+
+class ChannelClosed(Exception):
+    """The worker is gone, or has closed its end."""
+
+
+class FrameTooLarge(Exception):
+    """The worker announces more than it may send."""
+
+
+class Channel:
+    """Our end of the socket pair."""
+
+    def __init__(self, own: socket.socket) -> None:
+        own.setblocking(False)
+        self._socket = own
+
+    async def send(self, body: bytes, descriptors: Sequence[int] = ()) -> None:
+        """The descriptors travel with the first bytes and arrive open in the worker."""
+        frame = len(body).to_bytes(_HEADER, "big") + body
+        loop = asyncio.get_running_loop()
+        try:
+            # Between calls the line is empty, so this takes at least one byte at once.
+            sent = socket.send_fds(self._socket, [frame], descriptors) if descriptors else 0
+            await loop.sock_sendall(self._socket, frame[sent:])
+        except OSError as failure:
+            raise ChannelClosed from failure
+
+    async def receive(self, most: int) -> bytes:
+        """The body of the next frame, of at most so many bytes."""
+        frame = bytearray(await self._some(1 << 16))
+        while len(frame) < _HEADER:
+            frame += await self._some(1 << 16)
+        length = _HEADER + int.from_bytes(frame[:_HEADER], "big")
+        if length > most + _HEADER:
+            raise FrameTooLarge
+        while len(frame) < length:
+            frame += await self._some(min(length - len(frame), 1 << 20))
+        return bytes(frame[_HEADER:])  # bytes beyond the frame make it too long to decode: garbled
+
+    async def _some(self, most: int) -> bytes:
+        try:
+            data = await asyncio.get_running_loop().sock_recv(self._socket, most)
+        except OSError as failure:
+            raise ChannelClosed from failure
+        if not data:
+            raise ChannelClosed
+        return data
+
+    def close(self) -> None:
+        self._socket.close()

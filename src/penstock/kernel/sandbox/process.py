@@ -1,0 +1,285 @@
+"""One worker process as its parent sees it: start it, make a call, end it.
+
+The parent trusts nothing the worker says: answers are length-limited msgpack of a known shape, numbered, and
+the wall clock is kept here. Any ending but a clean one means that the process is not used again.
+"""
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+import psutil
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox.channel import Channel, ChannelClosed, FrameTooLarge
+from penstock.kernel.sandbox.outcome import Ending, Limits, Outcome
+from penstock.kernel.sandbox.seccomp import filter_for
+from penstock.kernel.sandbox.settings import SandboxSettings
+
+Value = TypeVar("Value")
+
+_PROGRAM = Path(__file__).with_name("worker.py")
+_ANSWER_ROOM = 4096  # an answer is the result and a few short fields
+# What native libraries look for. Named one by one: a settings file with secrets may lie beside any of them.
+_SYSTEM = (
+    "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share",
+    "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/dev/urandom", "/dev/zero",
+    "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
+)  # fmt: skip
+
+
+class Strength(StrEnum):
+    """What the operating system enforces around a worker."""
+
+    FULL = "full"  # limits, system call filter, file rules
+    NO_FILE_RULES = "no_file_rules"  # Linux before 5.13: it can read what its account can read
+    LIMITS_ONLY = "limits_only"  # not Linux, or no filter for this machine: limits and the wall clock only
+
+
+class _Ready(msgspec.Struct):
+    error: str = ""
+    file_rules: bool = False
+    filter: bool = False
+
+
+class _Answer(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    number: int
+    ending: Ending
+    error: str
+    message: str
+    clean: bool
+    value: msgspec.Raw
+
+
+_answers = msgspec.msgpack.Decoder(_Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every worker of a pool is started with."""
+
+    settings: SandboxSettings
+    limits: Limits
+    preload: tuple[str, ...]
+    paths: tuple[str, ...]  # where modules are found; readable inside
+    directory: Path  # of the pool; each worker gets one of its own in it
+
+
+class Worker:
+    """A warm process. After `usable` turns false it is only good for `end`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: Channel, directory: Path) -> None:
+        self._process = process
+        self._channel = channel
+        self._directory = directory
+        self._seen = psutil.Process(process.pid)
+        self._idle_memory = 0
+        self.calls = 0
+        self.usable = True
+        self.strength = Strength.LIMITS_ONLY
+        self._lingered = False
+
+    @classmethod
+    async def start(cls, plan: Plan) -> "Worker":
+        """Ready to be called, or SANDBOX_UNAVAILABLE with the reason."""
+        with tempfile.TemporaryFile() as said:
+            try:
+                worker = _spawn(plan, said)
+            except OSError as failure:
+                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=str(failure)) from failure
+            try:
+                async with asyncio.timeout(plan.settings.start_seconds):
+                    await worker.greet(plan)
+            except (TimeoutError, ChannelClosed, FrameTooLarge, msgspec.DecodeError) as failure:
+                await worker.end()
+                said.seek(0)
+                reason = said.read()[-500:].decode(errors="replace") or f"it did not answer ({failure!r})"
+                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=reason) from failure
+            except BaseException:
+                await worker.end()
+                raise
+        return worker
+
+    async def greet(self, plan: Plan) -> None:
+        """Tell a new process what to give up and what to load, and wait until it has."""
+        readable = (*plan.paths, sys.base_prefix, sys.prefix, *_SYSTEM)
+        limits = plan.limits
+        start = {
+            "parent": os.getpid(),
+            "preload": plan.preload,
+            "readable": readable,
+            "filter": filter_for(self._process.pid),
+            "account": _nobody() if os.geteuid() == 0 else None,
+            "memory": limits.memory,
+            "file_bytes": limits.file_bytes,
+            "open_files": limits.open_files,
+        }
+        await self._channel.send(msgspec.msgpack.encode(start))
+        ready = msgspec.msgpack.decode(await self._channel.receive(_ANSWER_ROOM), type=_Ready)
+        if ready.error:
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=ready.error)
+        if ready.filter:
+            self.strength = Strength.FULL if ready.file_rules else Strength.NO_FILE_RULES
+        self._idle_memory = self._memory()
+
+    async def call(self, call: "Call", returns: type[Value]) -> Outcome[Value]:
+        """Any ending is an outcome. Only cancellation raises, and leaves the worker unusable."""
+        self.calls += 1
+        self.usable = False  # until proven otherwise
+        limits = call.limits
+        try:
+            async with asyncio.timeout(limits.wall_seconds):
+                await self._channel.send(call.encode(self.calls), call.descriptors)
+                body = await self._channel.receive(limits.result_bytes + _ANSWER_ROOM)
+        except TimeoutError:
+            self.kill()
+            return Outcome(Ending.TIMED_OUT, message=f"killed after {limits.wall_seconds:g} s")
+        except FrameTooLarge:
+            return Outcome(Ending.RESULT_TOO_LARGE, message=f"more than the {limits.result_bytes} bytes allowed")
+        except ChannelClosed:
+            status = await self._status()
+            return Outcome(Ending.GARBLED, message="closed its line") if self._lingered else _ended(status)
+        return self._read(body, returns)
+
+    def _read(self, body: bytes, returns: type[Value]) -> Outcome[Value]:
+        try:
+            answer = _answers.decode(body)
+            if answer.number != self.calls:
+                return Outcome(Ending.GARBLED, message="an answer to another call")
+            value = msgspec.msgpack.decode(answer.value, type=returns) if answer.ending is Ending.RETURNED else None
+        except (msgspec.DecodeError, RecursionError, ValueError) as wrong:
+            return Outcome(Ending.GARBLED, message=str(wrong))
+        self.usable = answer.clean
+        return Outcome(answer.ending, value, answer.error, answer.message)
+
+    def grown_beyond(self, growth: int) -> bool:
+        """Whether it holds on to that much more memory than when it was new."""
+        return self._memory() - self._idle_memory > growth
+
+    def _memory(self) -> int:
+        try:
+            return int(self._seen.memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def kill(self) -> None:
+        self.usable = False
+        self._process.kill()
+
+    async def end(self) -> None:
+        """Kill, wait, and leave nothing behind."""
+        self.kill()
+        self._channel.close()
+        await self._status()
+        await asyncio.to_thread(_remove, self._directory)
+
+    async def _status(self) -> int:
+        """Its exit status. A process that only closed its end does not get to linger."""
+        pause = 0.001
+        while (status := self._process.poll()) is None:
+            if pause > 0.25:
+                self._lingered = True
+                self._process.kill()
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.3)
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is asked of a worker."""
+
+    function: str
+    args: tuple[Any, ...]
+    limits: Limits
+    descriptors: Sequence[int]
+
+    def encode(self, number: int) -> bytes:
+        limits = self.limits
+        return msgspec.msgpack.encode((
+            number, self.function, self.args,
+            limits.memory, limits.cpu_seconds, limits.file_bytes, limits.open_files, limits.result_bytes,
+        ))  # fmt: skip
+
+
+def open_to_read(path: Path) -> int:
+    """A descriptor of a regular file; a pipe or device could block us or do worse."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise ValueError(f"{path} is not a regular file")
+
+
+def _spawn(plan: Plan, said: IO[bytes]) -> Worker:
+    directory = Path(tempfile.mkdtemp(dir=plan.directory))
+    own, others = socket.socketpair()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-S", "-B", str(_PROGRAM), str(others.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            cwd=directory,
+            env=_environment(plan.paths, directory),
+            pass_fds=[others.fileno()],
+            start_new_session=True,  # Ctrl-C is for us; we end the workers
+        )
+    except OSError:
+        own.close()
+        _remove(directory)
+        raise
+    finally:
+        others.close()
+    return Worker(process, Channel(own), directory)
+
+
+def _environment(paths: Sequence[str], directory: Path) -> dict[str, str]:
+    """Built anew: what is in ours may be secret."""
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONUTF8": "1",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": str(directory),
+        "MALLOC_ARENA_MAX": "2",  # each arena reserves 64 MiB, which counts against the memory limit
+    }
+
+
+def _nobody() -> tuple[int, int]:
+    """Not the account of the embedded servers: a worker must not be able to signal those either."""
+    try:
+        entry = pwd.getpwnam("nobody")
+    except KeyError:
+        return 65534, 65534
+    return entry.pw_uid, entry.pw_gid
+
+
+def _ended(status: int) -> Outcome[Any]:
+    if status >= 0:
+        return Outcome(Ending.CRASHED, message=f"left with status {status}", exit_status=status)
+    number = signal.Signals(-status)
+    if number == signal.SIGXCPU:
+        return Outcome(Ending.TIMED_OUT, message="used up its CPU time", signal=number)
+    if number == signal.SIGSYS:
+        return Outcome(Ending.DENIED, message="made a forbidden system call", signal=number)
+    hint = "; the system may have run out of memory" if number == signal.SIGKILL else ""
+    return Outcome(Ending.CRASHED, message=f"ended by {number.name}{hint}", signal=number)
+
+
+def _remove(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
