@@ -57,7 +57,7 @@ def read_path(path: str) -> bytes:
 
 
 def list_directory(path: str) -> list[str]:
-    return os.listdir(path)
+    return [each.name for each in Path(path).iterdir()]
 
 
 def allocate(size: int) -> int:
@@ -151,7 +151,7 @@ def write_file(size: int) -> int:
 def leave_a_file() -> list[str]:
     Path("nested").mkdir()
     Path("nested/left").write_text("behind")
-    return sorted(os.listdir())
+    return [each.name for each in Path.cwd().iterdir()]
 
 
 def write_to(path: str) -> None:
@@ -159,7 +159,7 @@ def write_to(path: str) -> None:
 
 
 def open_files(count: int) -> int:
-    return len([Path("/dev/null").open() for _ in range(count)])  # noqa: SIM115
+    return len([Path("/dev/null").open() for _ in range(count)])
 
 
 def recurse(depth: int) -> int:
@@ -169,7 +169,7 @@ def recurse(depth: int) -> int:
 def overflow_the_stack() -> int:
     sys.setrecursionlimit(1 << 30)
     value: list[object] = []
-    for _ in range(10_000_000):
+    for _ in range(500_000):
         value = [value]
     return len(repr(value))
 
@@ -203,7 +203,7 @@ def raise_without_words() -> None:
 
 
 def talk() -> str:
-    print("%PDF-" * 10_000)
+    print("%PDF-" * 10_000)  # noqa: T201
     sys.stderr.write("warning: " * 10_000)
     sys.stdin.read()
     os.write(1, b"raw" * 100_000)

@@ -106,11 +106,11 @@ class Sandbox:
         if not limits.within(self.limits):
             raise ValueError(f"this pool was started with {self.limits}, a call cannot have {limits}")
         with ExitStack() as opened:
-            descriptors = [open_to_read(path) for path in files]
-            for each in descriptors:
-                opened.callback(os.close, each)
-            call = Call(function, args, limits, descriptors)
-            call.encode(0)
+            descriptors = []
+            for path in files:
+                descriptors.append(open_to_read(path))
+                opened.callback(os.close, descriptors[-1])
+            call = Call.of(function, args, limits, descriptors)
             worker = await self._take()
             try:
                 return await worker.call(call, returns)

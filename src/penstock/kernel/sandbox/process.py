@@ -5,6 +5,7 @@ the wall clock is kept here. Any ending but a clean one means that the process i
 """
 
 import asyncio
+import itertools
 import os
 import pwd
 import shutil
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,6 +68,7 @@ class _Answer(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _answers = msgspec.msgpack.Decoder(_Answer)
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +95,16 @@ class Worker:
         self.usable = True
         self.strength = Strength.LIMITS_ONLY
         self._lingered = False
+        self._in_call = asyncio.Lock()
 
     @classmethod
     async def start(cls, plan: Plan) -> "Worker":
         """Ready to be called, or SANDBOX_UNAVAILABLE with the reason."""
-        with tempfile.TemporaryFile() as said:
+        with ExitStack() as stack:
             try:
+                said = stack.enter_context(tempfile.TemporaryFile())
                 worker = _spawn(plan, said)
-            except OSError as failure:
+            except OSError as failure:  # out of processes, descriptors, disk
                 raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=str(failure)) from failure
             try:
                 async with asyncio.timeout(plan.settings.start_seconds):
@@ -142,8 +147,8 @@ class Worker:
         self.usable = False  # until proven otherwise
         limits = call.limits
         try:
-            async with asyncio.timeout(limits.wall_seconds):
-                await self._channel.send(call.encode(self.calls), call.descriptors)
+            async with self._in_call, asyncio.timeout(limits.wall_seconds):
+                await self._channel.send(call.body, call.descriptors)
                 body = await self._channel.receive(limits.result_bytes + _ANSWER_ROOM)
         except TimeoutError:
             self.kill()
@@ -153,12 +158,12 @@ class Worker:
         except ChannelClosed:
             status = await self._status()
             return Outcome(Ending.GARBLED, message="closed its line") if self._lingered else _ended(status)
-        return self._read(body, returns)
+        return self._read(body, call.number, returns)
 
-    def _read(self, body: bytes, returns: type[Value]) -> Outcome[Value]:
+    def _read(self, body: bytes, number: int, returns: type[Value]) -> Outcome[Value]:
         try:
             answer = _answers.decode(body)
-            if answer.number != self.calls:
+            if answer.number != number:
                 return Outcome(Ending.GARBLED, message="an answer to another call")
             value = msgspec.msgpack.decode(answer.value, type=returns) if answer.ending is Ending.RETURNED else None
         except (msgspec.DecodeError, RecursionError, ValueError) as wrong:
@@ -183,8 +188,9 @@ class Worker:
     async def end(self) -> None:
         """Kill, wait, and leave nothing behind."""
         self.kill()
-        self._channel.close()
         await self._status()
+        async with self._in_call:  # a call in progress hears of the end before its line is closed
+            self._channel.close()
         await asyncio.to_thread(_remove, self._directory)
 
     async def _status(self) -> int:
@@ -201,19 +207,21 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is asked of a worker."""
+    """What is asked of a worker, already encoded: arguments that cannot travel are refused before the line."""
 
-    function: str
-    args: tuple[Any, ...]
+    number: int
+    body: bytes
     limits: Limits
     descriptors: Sequence[int]
 
-    def encode(self, number: int) -> bytes:
-        limits = self.limits
-        return msgspec.msgpack.encode((
-            number, self.function, self.args,
+    @classmethod
+    def of(cls, function: str, args: tuple[Any, ...], limits: Limits, descriptors: Sequence[int]) -> "Call":
+        number = next(_numbers)
+        body = msgspec.msgpack.encode((
+            number, function, args,
             limits.memory, limits.cpu_seconds, limits.file_bytes, limits.open_files, limits.result_bytes,
         ))  # fmt: skip
+        return cls(number, body, limits, descriptors)
 
 
 def open_to_read(path: Path) -> int:

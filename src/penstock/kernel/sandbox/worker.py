@@ -10,6 +10,7 @@ process: the defences are the kernel's (file rules, filter, hard limits) and the
 import ctypes
 import errno
 import importlib
+import math
 import os
 import resource
 import socket
@@ -125,7 +126,7 @@ class _Idle:
 
     def _lower(self, request: Request, files: int) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        cpu = int(used.ru_utime + used.ru_stime + request.cpu_seconds) + 1
+        cpu = math.ceil(used.ru_utime + used.ru_stime + request.cpu_seconds)
         self._soften(resource.RLIMIT_AS, self._address_space + request.memory)
         self._soften(resource.RLIMIT_NOFILE, self._descriptors + request.open_files + files)
         self._soften(resource.RLIMIT_FSIZE, request.file_bytes)

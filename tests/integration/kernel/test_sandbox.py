@@ -1,0 +1,463 @@
+"""The sandbox with real processes: whatever happens in there is a result out here, and the next call works."""
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox, SandboxSettings, Strength
+from penstock.kernel.sandbox.pool import _module_paths
+
+SUPPORT = Path(__file__).parents[2] / "support"
+MiB = 1 << 20
+QUICK = Limits(wall_seconds=10, cpu_seconds=10)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the system call filter and file rules are Linux's")
+
+
+def make(**settings: Any) -> Sandbox:
+    return Sandbox(SandboxSettings(**{"workers": 1, **settings}), preload=("hostile",), paths=(SUPPORT,))
+
+
+@pytest.fixture(scope="module")
+async def pool() -> AsyncIterator[Sandbox]:
+    async with make(workers=2) as made:
+        yield made
+
+
+@pytest.fixture
+async def sandbox(pool: Sandbox) -> AsyncIterator[Sandbox]:
+    """Two warm workers; after every test the next calls must work, whatever the test did."""
+    yield pool
+    answers = await asyncio.gather(*(pool.call("hostile:add", 1, each) for each in range(6)))
+    assert [answer.value for answer in answers] == [1, 2, 3, 4, 5, 6]
+
+
+def children() -> set[int]:
+    found = set()
+    for each in psutil.Process().children():
+        try:
+            found |= {each.pid} if "worker.py" in " ".join(each.cmdline()) else set()
+        except psutil.Error:
+            continue
+    return found
+
+
+async def until(condition: Any, seconds: float = 5) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  processes end without telling us
+            await asyncio.sleep(0.01)
+
+
+class TestCalling:
+    async def test_a_function_returns_its_value(self, sandbox: Sandbox) -> None:
+        assert await sandbox.call("hostile:add", 2, 3) == Outcome(Ending.RETURNED, 5)
+
+    @pytest.mark.parametrize("value", [None, True, 1.5, "中文", b"\x00\xff", [1, [2]], {"a": {"b": []}}, 2**63])
+    async def test_plain_values_pass_both_ways(self, sandbox: Sandbox, value: Any) -> None:
+        assert (await sandbox.call("hostile:echo", value)).value == value
+
+    async def test_large_arguments_and_results_pass(self, sandbox: Sandbox) -> None:
+        large = os.urandom(900_000)
+        assert (await sandbox.call("hostile:echo", large)).value == large
+
+    async def test_the_result_is_checked_against_the_type_asked_for(self, sandbox: Sandbox) -> None:
+        class Findings(msgspec.Struct):
+            pages: int
+
+        good = await sandbox.call("hostile:echo", {"pages": 3}, returns=Findings)
+        assert good.value == Findings(3)
+        bad = await sandbox.call("hostile:echo", {"pages": "three"}, returns=Findings)
+        assert bad.ending is Ending.GARBLED
+        assert "pages" in bad.message
+
+    async def test_an_exception_is_an_outcome_with_its_type_and_message(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:raise_value_error")
+        expected = Outcome(Ending.FAILED, error="ValueError", message="the cross-reference table is upside down")
+        assert outcome == expected
+        assert not outcome.ok
+
+    async def test_an_exception_without_a_text_is_an_outcome(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:raise_without_words")
+        assert (outcome.ending, outcome.error) == (Ending.FAILED, "Mute")
+
+    async def test_system_exit_does_not_end_the_worker(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:raise_system_exit")
+        assert (outcome.ending, outcome.error) == (Ending.FAILED, "SystemExit")
+
+    async def test_a_function_that_is_not_there_is_named(self, sandbox: Sandbox) -> None:
+        assert "nosuch" in (await sandbox.call("hostile:nosuch")).message
+        assert (await sandbox.call("nosuch:add")).error == "ModuleNotFoundError"
+
+    async def test_output_goes_nowhere_and_input_is_empty(self, sandbox: Sandbox, capfd: Any) -> None:
+        assert (await sandbox.call("hostile:talk")).value == "said"
+        assert capfd.readouterr() == ("", "")
+
+    async def test_a_result_that_cannot_travel_is_a_failure(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:unencodable")).error == "TypeError"
+
+    async def test_arguments_that_cannot_travel_are_the_callers_fault(self, sandbox: Sandbox) -> None:
+        with pytest.raises(TypeError):
+            await sandbox.call("hostile:echo", object())
+
+    async def test_a_call_cannot_ask_for_more_than_its_pool_has(self, sandbox: Sandbox) -> None:
+        with pytest.raises(ValueError, match="started with"):
+            await sandbox.call("hostile:add", 1, 2, limits=Limits(memory=1 << 40))
+        with pytest.raises(ValueError, match="above 0"):
+            Limits(wall_seconds=0)
+
+
+class TestFiles:
+    async def test_a_file_arrives_open(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"one")
+        for _ in range(50):  # more than a worker may hold open: each is closed after its call
+            outcome = await sandbox.call("hostile:read", files=[tmp_path / "a"])
+            assert outcome.value == b"one"
+
+    @linux
+    async def test_it_cannot_be_written(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"one")
+        assert (await sandbox.call("hostile:write_through", files=[tmp_path / "a"])).error == "OSError"
+        assert (await sandbox.call("hostile:reopen_to_write", files=[tmp_path / "a"])).ending is Ending.DENIED
+        assert (tmp_path / "a").read_bytes() == b"one"
+
+    async def test_a_missing_file_or_a_pipe_is_refused_at_once(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            await sandbox.call("hostile:read", files=[tmp_path / "none"])
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(ValueError, match="not a regular file"):
+            await sandbox.call("hostile:read", files=[tmp_path / "pipe"])
+
+    async def test_no_descriptor_is_lost(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"one")
+        before = psutil.Process().num_fds()
+        for _ in range(5):
+            await sandbox.call("hostile:read", files=[tmp_path / "a", tmp_path / "a"][:1])
+            with pytest.raises(FileNotFoundError):
+                await sandbox.call("hostile:read", files=[tmp_path / "a", tmp_path / "none"])
+        assert psutil.Process().num_fds() == before
+
+
+class TestBombs:
+    @pytest.mark.parametrize("function", ["allocate", "map_memory_in_c"])
+    async def test_four_gigabytes_are_out_of_memory(self, sandbox: Sandbox, function: str) -> None:
+        assert (await sandbox.call(f"hostile:{function}", 4 << 30)).ending is Ending.OUT_OF_MEMORY
+
+    async def test_memory_is_limited_per_call(self, sandbox: Sandbox) -> None:
+        small = replace(QUICK, memory=32 * MiB)
+        assert (await sandbox.call("hostile:allocate", 100 * MiB)).ok
+        assert (await sandbox.call("hostile:allocate", 100 * MiB, limits=small)).ending is Ending.OUT_OF_MEMORY
+
+    @pytest.mark.parametrize("function", ["loop_in_python", "loop_in_c", "loop_deaf_to_signals"])
+    async def test_a_loop_is_killed_at_its_wall_time(self, sandbox: Sandbox, function: str) -> None:
+        began = time.monotonic()
+        outcome = await sandbox.call(f"hostile:{function}", limits=replace(QUICK, wall_seconds=0.3))
+        assert outcome == Outcome(Ending.TIMED_OUT, message="killed after 0.3 s")
+        assert 0.3 <= time.monotonic() - began < 1.5
+
+    async def test_a_loop_is_killed_at_its_cpu_time(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:loop_in_c", limits=replace(QUICK, cpu_seconds=0.2))
+        assert (outcome.ending, outcome.signal) == (Ending.TIMED_OUT, signal.SIGXCPU)
+
+    @pytest.mark.parametrize(
+        ("function", "number"),
+        [("segfault", signal.SIGSEGV), ("abort", signal.SIGABRT), ("overflow_the_stack", signal.SIGSEGV)],
+    )
+    async def test_a_crash_names_its_signal(self, sandbox: Sandbox, function: str, number: signal.Signals) -> None:
+        outcome = await sandbox.call(f"hostile:{function}")
+        assert (outcome.ending, outcome.signal) == (Ending.CRASHED, number)
+
+    async def test_leaving_names_its_status(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:leave", 3)
+        assert (outcome.ending, outcome.exit_status) == (Ending.CRASHED, 3)
+        assert (await sandbox.call("hostile:leave", 0)).ending is Ending.CRASHED
+
+    async def test_ten_thousand_open_files_are_too_many(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:open_files", 10_000)).ending is Ending.TOO_MANY_FILES
+        fewer = replace(QUICK, open_files=2)
+        assert (await sandbox.call("hostile:open_files", 20)).value == 20
+        assert (await sandbox.call("hostile:open_files", 20, limits=fewer)).ending is Ending.TOO_MANY_FILES
+
+    async def test_deep_recursion_is_a_failure(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:recurse", 1_000_000)).error == "RecursionError"
+
+    async def test_a_huge_result_is_an_outcome(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:result_of", 1 << 30)).ending is Ending.OUT_OF_MEMORY
+        assert (await sandbox.call("hostile:result_of", 2 * MiB)).ending is Ending.RESULT_TOO_LARGE
+
+    async def test_a_deeply_nested_result_is_an_outcome(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:nested_result", 100_000)).error == "RecursionError"
+
+    async def test_threads_work_but_do_not_stay(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:run_threads", 8)).value == 8
+        left = (await sandbox.call("hostile:leave_a_thread")).value
+        pids = {(await sandbox.call("hostile:own_pid")).value for _ in range(6)}
+        assert left not in pids
+
+    async def test_a_thread_bomb_is_a_failure(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:thread_bomb", limits=QUICK)).ending is Ending.FAILED
+
+
+@linux
+class TestForbidden:
+    @pytest.mark.parametrize("function", ["fork", "execute", "spawn", "open_socket_pair"])
+    async def test_no_process_and_no_line_to_elsewhere(self, sandbox: Sandbox, function: str) -> None:
+        assert (await sandbox.call(f"hostile:{function}")).ending is Ending.DENIED
+
+    @pytest.mark.parametrize("family", [1, 2, 10, 16, 40])  # unix, IPv4, IPv6, netlink, vsock
+    async def test_no_socket_of_any_family(self, sandbox: Sandbox, family: int) -> None:
+        assert (await sandbox.call("hostile:open_socket", family)).ending is Ending.DENIED
+
+    async def test_no_reach_to_other_processes(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:kill", os.getpid())).ending is Ending.DENIED
+        assert (await sandbox.call("hostile:starve", os.getpid())).ending is Ending.DENIED
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+    @pytest.mark.parametrize("number", [425, 434, 438, 435, 500, 0x40000000 + 41])
+    async def test_no_newer_or_stranger_system_call(self, sandbox: Sandbox, number: int) -> None:
+        """io_uring, pidfd_open, pidfd_getfd, clone3, one not yet invented, and socket by its x32 name."""
+        assert (await sandbox.call("hostile:system_call", number)).value in {errno.EPERM, errno.ENOSYS}
+
+    async def test_it_cannot_outlive_its_parent(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:outlive_the_parent")).value == errno.EPERM
+
+    async def test_our_environment_is_not_visible(self, sandbox: Sandbox, monkeypatch: Any) -> None:
+        monkeypatch.setenv("PENSTOCK_SECRET", "hunter2")
+        async with make() as fresh:
+            inside = (await fresh.call("hostile:environment")).value
+            assert set(inside) <= {
+                "PYTHONPATH", "PYTHONUTF8", "LC_ALL", "LC_CTYPE", "TMPDIR", "MALLOC_ARENA_MAX", "TZ", "LD_LIBRARY_PATH",
+            }  # fmt: skip
+            outcome = await fresh.call("hostile:read_path", f"/proc/{os.getpid()}/environ")
+            assert outcome.ending is Ending.DENIED
+
+    @pytest.mark.parametrize("path", ["/etc/passwd", "/proc/1/cmdline", "/proc/self/mem", "/proc/1/environ"])
+    async def test_files_outside_are_not_readable(self, sandbox: Sandbox, path: str) -> None:
+        if sandbox.strength is not Strength.FULL:
+            pytest.skip("this kernel has no file rules")
+        assert (await sandbox.call("hostile:read_path", path)).ending is not Ending.RETURNED
+
+    async def test_a_file_of_ours_is_not_readable(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        if sandbox.strength is not Strength.FULL:
+            pytest.skip("this kernel has no file rules")
+        (tmp_path / "penstock.toml").write_text("secret")
+        assert (await sandbox.call("hostile:read_path", str(tmp_path / "penstock.toml"))).ending is Ending.DENIED
+
+    async def test_the_working_directory_is_no_place_of_modules(self, monkeypatch: Any, tmp_path: Path) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+        assert str(tmp_path) not in _module_paths(())
+        assert str(tmp_path) in _module_paths((tmp_path,))
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become someone else")
+    async def test_root_becomes_nobody(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:own_uid")).value != 0
+
+
+class TestWriting:
+    async def test_nothing_is_written_by_default(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        tmp_path.chmod(0o777)  # noqa: ASYNC240
+        assert (await sandbox.call("hostile:write_to", str(tmp_path / "a"))).ending in {
+            Ending.DENIED,
+            Ending.FILE_TOO_LARGE,
+        }
+        assert not (await sandbox.call("hostile:write_file", 10 << 30)).ok
+
+    async def test_a_file_is_limited_and_goes_with_its_call(self) -> None:
+        async with make(file_bytes=MiB) as writing:
+            assert (await writing.call("hostile:write_file", MiB)).value == MiB
+            assert (await writing.call("hostile:write_file", 10 << 30)).ending is Ending.FILE_TOO_LARGE
+            smaller = replace(writing.limits, file_bytes=1000)
+            outcome = await writing.call("hostile:write_file", 2000, limits=smaller)
+            assert outcome.ending is Ending.FILE_TOO_LARGE
+            for _ in range(2):
+                assert (await writing.call("hostile:leave_a_file")).value == ["nested"]
+
+    async def test_closing_leaves_no_directory(self) -> None:
+        async with make(file_bytes=MiB) as writing:
+            directory = Path((await writing.call("hostile:environment")).value["TMPDIR"]).parent
+            assert os.access(directory, os.F_OK)
+        assert not os.access(directory, os.F_OK)
+
+
+class TestTheLine:
+    @pytest.mark.parametrize("function", ["babble", "answer_twice", "answer_a_call_to_come", "hang_up"])
+    async def test_a_worker_that_breaks_the_protocol_is_garbled(self, sandbox: Sandbox, function: str) -> None:
+        assert (await sandbox.call(f"hostile:{function}", limits=QUICK)).ending is Ending.GARBLED
+
+    async def test_an_announced_gigabyte_is_not_read(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:announce_a_gigabyte")).ending is Ending.RESULT_TOO_LARGE
+
+    async def test_hanging_up_and_leaving_is_a_crash(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:hang_up_and_leave")).exit_status == 7
+
+
+class TestThePool:
+    async def test_a_warm_worker_is_used_again(self) -> None:
+        async with make() as one:
+            assert len({(await one.call("hostile:own_pid")).value for _ in range(10)}) == 1
+
+    async def test_a_worker_is_replaced_after_its_calls(self) -> None:
+        async with make(calls_per_worker=2) as one:
+            pids = [(await one.call("hostile:own_pid")).value for _ in range(4)]
+            assert pids[0] == pids[1] != pids[2] == pids[3]
+
+    async def test_a_worker_that_keeps_memory_is_replaced(self) -> None:
+        async with make(growth=20 * MiB) as one:
+            pids = [(await one.call("hostile:leak", 15 * MiB)).value for _ in range(4)]
+            assert pids[0] == pids[1] != pids[2]
+
+    async def test_a_killed_worker_is_replaced_in_the_background(self) -> None:
+        async with make() as one:
+            before = children()
+            await one.call("hostile:segfault")
+            await until(lambda: len(children() - before) == 1)
+
+    async def test_calls_run_at_once_and_the_rest_wait_in_order(self) -> None:
+        async with make(workers=2) as two:
+            order: list[int] = []
+
+            async def nap(number: int) -> None:
+                await two.call("hostile:sleep", 0.05)
+                order.append(number)
+
+            began = time.monotonic()
+            await asyncio.gather(*(nap(each) for each in range(8)))
+            assert time.monotonic() - began < 8 * 0.05
+            assert [each // 2 for each in order] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+    async def test_waiting_in_line_is_not_wall_time(self) -> None:
+        async with make() as one:
+            short = replace(one.limits, wall_seconds=0.2)
+            calls = (one.call("hostile:sleep", 0.1, limits=short) for _ in range(4))
+            assert all(outcome.ok for outcome in await asyncio.gather(*calls))
+
+    async def test_cancelling_the_caller_kills_the_call(self) -> None:
+        async with make() as one:
+            (worker,) = children_of_pool(one)
+            calling = asyncio.create_task(one.call("hostile:loop_in_c"))
+            await asyncio.sleep(0.05)
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            await until(lambda: not psutil.pid_exists(worker))
+            assert (await one.call("hostile:add", 1, 2)).value == 3
+
+    async def test_cancelling_a_caller_in_line_keeps_the_line_moving(self) -> None:
+        async with make() as one:
+            calls = [asyncio.create_task(one.call("hostile:sleep", 0.05)) for _ in range(5)]
+            await asyncio.sleep(0.01)
+            for waiting in calls[1:4]:
+                waiting.cancel()
+            assert (await calls[0]).ok
+            assert (await calls[4]).ok
+
+    async def test_many_callers_among_bombs_each_get_their_own_answer(self) -> None:
+        async with make(workers=2) as two:
+            bombs = ["segfault", "fork", "babble", "raise_value_error"]
+            calls = [
+                two.call(f"hostile:{bombs[each // 5 % 4]}") if each % 5 == 0 else two.call("hostile:add", each, 0)
+                for each in range(60)
+            ]
+            outcomes = await asyncio.gather(*calls)
+            assert [each for each in range(60) if outcomes[each].value == each] == [
+                each for each in range(60) if each % 5
+            ]
+            assert not any(outcomes[each].ok for each in range(0, 60, 5))
+
+
+def children_of_pool(sandbox: Sandbox) -> list[int]:
+    return [worker._process.pid for worker in sandbox._held]
+
+
+class TestStartingAndStopping:
+    async def test_a_module_that_cannot_be_loaded_stops_the_start(self) -> None:
+        before = children()
+        with pytest.raises(PenstockError, match=r"SANDBOX_UNAVAILABLE.*no_such_module"):
+            await Sandbox(SandboxSettings(), preload=("no_such_module",)).start()
+        assert children() == before
+
+    async def test_no_descriptors_left_is_a_clear_error_and_passes(self) -> None:
+        async with make() as one:
+            await one.call("hostile:leave", 1)
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            await until(lambda: len(one._line._idle) == 1)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, hard))
+            try:
+                await one.call("hostile:leave", 1)
+                with pytest.raises(PenstockError, match="SANDBOX_UNAVAILABLE"):
+                    await one.call("hostile:add", 1, 2)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert (await one.call("hostile:add", 1, 2)).value == 3
+
+    async def test_a_start_that_takes_too_long_is_given_up(self) -> None:
+        with pytest.raises(PenstockError, match="did not answer"):
+            await make(start_seconds=0.001).start()
+
+    async def test_closing_ends_calls_and_refuses_those_in_line(self) -> None:
+        one = make()
+        await one.start()
+        running, waiting = (asyncio.create_task(one.call("hostile:loop_in_c")) for _ in range(2))
+        await asyncio.sleep(0.05)
+        workers = children_of_pool(one)
+        await one.close()
+        assert (await running).ending is Ending.CRASHED
+        with pytest.raises(PenstockError, match="closed"):
+            await waiting
+        with pytest.raises(PenstockError, match="not started"):
+            await one.call("hostile:add", 1, 2)
+        assert not any(psutil.pid_exists(pid) for pid in workers)
+
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+    @linux
+    async def test_workers_die_with_their_parent_even_in_a_loop(self, how: signal.Signals) -> None:
+        program = f"""
+            import asyncio
+            from pathlib import Path
+            from penstock.kernel.sandbox import Sandbox, SandboxSettings
+
+            async def main():
+                sandbox = Sandbox(SandboxSettings(workers=2), paths=(Path({str(SUPPORT)!r}),))
+                await sandbox.start()
+                pids = [(await sandbox.call("hostile:own_pid")).value for _ in range(2)]
+                busy = asyncio.create_task(sandbox.call("hostile:loop_deaf_to_signals"))
+                await asyncio.sleep(0.05)
+                print(*pids, flush=True)
+                await busy
+
+            asyncio.run(main())
+        """
+        parent = subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, "-c", textwrap.dedent(program)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        with parent:
+            assert parent.stdout is not None
+            line = await asyncio.to_thread(parent.stdout.readline)
+            pids = [int(each) for each in line.split()]
+            assert len(pids) == 2
+            assert all(psutil.pid_exists(pid) for pid in pids)
+            parent.send_signal(how)
+        await until(lambda: not any(_alive(pid) for pid in pids))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
