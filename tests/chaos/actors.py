@@ -51,7 +51,7 @@ def duty(parts: Parts) -> Duty:
                 "insert into chaos_duty (token, owner) select lease_token, lease_owner from schedule where name = 'chaos'"
             )
 
-    return Duty("chaos", timedelta(milliseconds=500), write, ttl=timedelta(seconds=2))
+    return Duty("chaos", timedelta(milliseconds=500), write)
 
 
 async def main(role: str) -> None:

@@ -25,6 +25,7 @@ class Monkey:
     def act(self) -> str:
         """Break one thing and mend it; returns what was done."""
         self._wake_paused()
+        self.refuse_self_ended()
         name = self._random.choices(list(_ACTIONS), [weight for weight, _ in _ACTIONS.values()])[0]
         _ACTIONS[name][1](self)
         self.done[name] = self.done.get(name, 0) + 1
@@ -34,9 +35,12 @@ class Monkey:
     def calm_down(self) -> None:
         """Everything runs again."""
         self._wake_paused(all_of_them=True)
-        for name, role in ACTORS.items():
-            if self.stage.actors[name].poll() is not None:
-                self.stage.start(name, role)
+        self.refuse_self_ended()
+
+    def refuse_self_ended(self) -> None:
+        """Servers may vanish; a role waits for them. One that ended without being killed is a defect."""
+        for name, process in self.stage.actors.items():
+            assert process.poll() is None, f"{name} ended by itself with {process.returncode}\n{self.stage.logs()}"
 
     def kill_actor(self) -> None:
         name = self._random.choice(sorted(ACTORS))

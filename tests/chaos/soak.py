@@ -26,7 +26,7 @@ def run(home: Path, *, seed: int, kills: int, seconds: float, say=print) -> dict
         deadline = time.monotonic() + seconds
         while stage.kills < kills and time.monotonic() < deadline:
             did = monkey.act()
-            say(f"{stage.kills:4d} kills, {did}")
+            say(f"{stage.kills:4d} kills, {did}", flush=True)
         for writer in writers:
             writer.finish()
         monkey.calm_down()

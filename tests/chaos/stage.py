@@ -44,13 +44,15 @@ class Stage:
             connection.execute(_TABLES)
 
     def close(self) -> None:
-        for process in self.actors.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-                process.wait()
+        self.end_actors()
         self.redis.stop()
         self.postgres.stop()
+
+    def end_actors(self) -> None:
+        for process in self.actors.values():
+            process.kill()
+            process.wait()
+        self.actors.clear()
 
     def start(self, name: str, role: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start a role (see actors.py) under a name; its output goes to a file of that name."""
@@ -72,12 +74,14 @@ class Stage:
             "PENSTOCK_REDIS_URL": self.redis.url,
             "PENSTOCK_STORE_URL": f"file://{self.home / 'store'}",
             "PENSTOCK_REDIS_PREFIX": "chaos",
+            "PENSTOCK_JWT_SECRET": "chaos" * 8,
             "GW_WORKER_ID": name,
             "PENSTOCK_DELIVERY_LEASE_SECONDS": "3",
             "PENSTOCK_DELIVERY_FIRST_RETRY_SECONDS": "0.1",
             "PENSTOCK_DELIVERY_LAST_RETRY_SECONDS": "1",
             "PENSTOCK_DELIVERY_MAX_ATTEMPTS": "1000",
             "PENSTOCK_RELAY_STALL_SECONDS": "2",
+            "PENSTOCK_SCHEDULER_LEASE_SECONDS": "2",
         }
 
     def kill(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """Scheduled work: each duty runs once per period across all schedulers, fenced.
 
 A duty is a row of `schedule`. Whoever claims it when it is due holds a lease; a watchdog renews it while the
-duty runs, so the time-to-live can be short and still longer than the work. The duty gets a `Fence`: it calls
+duty runs, so the lease is short and still outlives the work. The duty gets a `Fence`: it calls
 `fence.hold(tx)` in every transaction that writes. A scheduler that was paused beyond its lease, and whose
 duty somebody else took over, fails there instead of writing late. A killed scheduler's duty is taken over
 when the lease runs out. Time is PostgreSQL's, so clocks of machines do not matter.
@@ -16,12 +16,15 @@ from datetime import timedelta
 import structlog
 from prometheus_client import Counter
 from psycopg import sql
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import pause
 from penstock.kernel.db import Database, Tx, fetch_one
 from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.leases import Leasable, Lease
+from penstock.kernel.settings import SettingsGroup
 
 log = structlog.get_logger(__name__)
 
@@ -47,17 +50,27 @@ class Duty:
     name: str
     every: timedelta
     run: Callable[[Fence], Awaitable[None]]
-    ttl: timedelta = timedelta(seconds=30)
+
+
+class SchedulerSettings(SettingsGroup):
+    """How often schedulers look, and how soon a dead one's duty is taken over."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_SCHEDULER_")
+
+    tick_seconds: timedelta = Field(timedelta(seconds=0.5), description="Time between two looks at what is due")
+    lease_seconds: timedelta = Field(
+        timedelta(seconds=15), description="After this a dead scheduler's duty is free; a living one renews it"
+    )
 
 
 class Scheduler:
     """Runs duties as they fall due; run as many schedulers as wanted."""
 
-    def __init__(self, database: Database, duties: Sequence[Duty], *, owner: str, tick: float = 0.5) -> None:
+    def __init__(self, database: Database, duties: Sequence[Duty], settings: SchedulerSettings, *, owner: str) -> None:
         self._database = database
         self._duties = duties
+        self._settings = settings
         self._owner = owner
-        self._tick = tick
         names = ", ".join(sql.Literal(duty.name).as_string() for duty in duties) or "null"
         self._rows = Leasable(
             "schedule", "name", ready=f"name in ({names}) and next_run_at <= clock_timestamp()", order="next_run_at"
@@ -73,7 +86,7 @@ class Scheduler:
             except PenstockError as away:
                 _only_unavailable(away)
                 await pause(stop, 1.0)
-        while not await pause(stop, self._tick):
+        while not await pause(stop, self._settings.tick_seconds.total_seconds()):
             try:
                 await self.start_due()
             except PenstockError as away:
@@ -96,17 +109,19 @@ class Scheduler:
         self._running = {name: task for name, task in self._running.items() if not task.done()}
         duties = {duty.name: duty for duty in self._duties}
         started = []
-        for lease in await self._claim(max(duty.ttl for duty in self._duties)):
+        for lease in await self._claim():
             duty = duties[lease.key]
             task = asyncio.create_task(self._carry_out(duty, lease), name=f"duty {duty.name}")
             self._running[duty.name] = task
             started.append(task)
         return started
 
-    async def _claim(self, ttl: timedelta) -> list[Lease]:
+    async def _claim(self) -> list[Lease]:
         async with self._database.transaction() as tx:
             await leases.expire(tx, self._rows)
-            held = await leases.claim(tx, self._rows, owner=self._owner, ttl=ttl, limit=len(self._duties))
+            held = await leases.claim(
+                tx, self._rows, owner=self._owner, ttl=self._settings.lease_seconds, limit=len(self._duties)
+            )
             await tx.execute(
                 "update schedule set last_run_at = clock_timestamp() where name = any(%s)",
                 ([lease.key for lease in held],),
@@ -138,10 +153,10 @@ class Scheduler:
 
     async def _keep(self, duty: Duty, lease: Lease, work: asyncio.Task[str | None]) -> None:
         while True:
-            await asyncio.sleep(duty.ttl.total_seconds() / 3)
+            await asyncio.sleep(self._settings.lease_seconds.total_seconds() / 3)
             try:
                 async with self._database.transaction() as tx:
-                    kept = await leases.renew(tx, self._rows, [lease], ttl=duty.ttl)
+                    kept = await leases.renew(tx, self._rows, [lease], ttl=self._settings.lease_seconds)
             except PenstockError as away:
                 _only_unavailable(away)
                 continue

@@ -8,14 +8,16 @@ hands each to the part that needs it. There is no global. The file uses the same
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -25,6 +27,9 @@ from pydantic_settings import (
 )
 
 Group = TypeVar("Group", bound="SettingsGroup")
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
 
 class SettingsError(Exception):
@@ -47,6 +52,18 @@ class SettingsGroup(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, _FileSource(settings_cls, cls._file)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_duration(cls, value: Any, info: ValidationInfo) -> Any:
+        """`30`, `1.5s`, `10m`, `6h` and `90d` are durations; the environment knows only text."""
+        field = cls.model_fields.get(info.field_name or "")
+        if field is None or field.annotation is not timedelta or not isinstance(value, str):
+            return value
+        match = _DURATION.fullmatch(value.strip())
+        if match is None:
+            raise ValueError("should be a duration such as 30, 1.5s, 10m, 6h or 90d")
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
 
     @classmethod
     def variable(cls, field: str) -> str:
@@ -161,6 +178,8 @@ def _display(value: Any) -> str:
         return "********" if value.get_secret_value() else ""
     if value is None:
         return ""
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}s"
     return mask_url(str(value))
 
 

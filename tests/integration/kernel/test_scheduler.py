@@ -8,9 +8,10 @@ import pytest
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.scheduler import Duty, Fence, Scheduler
+from penstock.kernel.scheduler import Duty, Fence, Scheduler, SchedulerSettings
 
 HOUR = timedelta(hours=1)
+SETTINGS = SchedulerSettings(tick_seconds=timedelta(seconds=0.01), lease_seconds=timedelta(seconds=0.5))
 
 
 async def row(database: Database, name: str):
@@ -30,7 +31,7 @@ class TestRunning:
         async def work(fence: Fence) -> None:
             runs.append(1)
 
-        schedulers = [Scheduler(database, [Duty("tidy", HOUR, work)], owner=f"s{n}") for n in range(10)]
+        schedulers = [Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner=f"s{n}") for n in range(10)]
         for period in range(1, 4):
             for scheduler in schedulers:
                 await scheduler.enrol()
@@ -42,7 +43,7 @@ class TestRunning:
     async def test_the_next_run_keeps_the_rhythm_and_catches_up_only_once(self, database):
         async def work(fence: Fence) -> None: ...
 
-        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], owner="s")
+        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner="s")
         await scheduler.enrol()
         async with database.transaction() as tx:
             await tx.execute("update schedule set next_run_at = now() - interval '10 minutes'")
@@ -59,7 +60,7 @@ class TestRunning:
         async def work(fence: Fence) -> None:
             raise RuntimeError("no luck")
 
-        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], owner="s")
+        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner="s")
         await scheduler.enrol()
         await asyncio.gather(*await scheduler.start_due())
         found = await row(database, "tidy")
@@ -73,9 +74,9 @@ class TestRunning:
             await asyncio.sleep(0.8)
             done.set()
 
-        duty = Duty("long", HOUR, work, ttl=timedelta(seconds=0.3))
-        first = Scheduler(database, [duty], owner="first")
-        second = Scheduler(database, [duty], owner="second")
+        duty = Duty("long", HOUR, work)
+        first = Scheduler(database, [duty], SETTINGS, owner="first")
+        second = Scheduler(database, [duty], SETTINGS, owner="second")
         await first.enrol()
         tasks = await first.start_due()
         for _ in range(7):
@@ -91,7 +92,7 @@ class TestRunning:
             began.set()
             await asyncio.sleep(60)
 
-        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], owner="s", tick=0.01)
+        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner="s")
         stop = asyncio.Event()
         running = asyncio.create_task(scheduler.run(stop))
         await began.wait()
@@ -123,8 +124,8 @@ class TestFencing:
                 await fence.hold(tx)
                 outcome.append("wrote")
 
-        first = Scheduler(database, [Duty("tidy", HOUR, paused)], owner="paused")
-        second = Scheduler(database, [Duty("tidy", HOUR, prompt)], owner="prompt")
+        first = Scheduler(database, [Duty("tidy", HOUR, paused)], SETTINGS, owner="paused")
+        second = Scheduler(database, [Duty("tidy", HOUR, prompt)], SETTINGS, owner="prompt")
         await first.enrol()
         tasks = await first.start_due()
         async with database.transaction() as tx:
@@ -143,7 +144,7 @@ class TestFencing:
 
         async with database.transaction() as tx:
             await tx.execute("insert into schedule (name) values ('mine'), ('of a newer release')")
-        scheduler = Scheduler(database, [Duty("mine" if known else "else", HOUR, work)], owner="s")
+        scheduler = Scheduler(database, [Duty("mine" if known else "else", HOUR, work)], SETTINGS, owner="s")
         await asyncio.gather(*await scheduler.start_due())
         assert ran == (["mine"] if known else [])
         assert (await row(database, "of a newer release"))["lease_token"] == 0

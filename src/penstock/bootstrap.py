@@ -1,0 +1,240 @@
+"""The only place that builds adapters and wires events to handlers. Everything else is handed what it needs.
+
+`load_settings()` reads every group once; `started(settings, role=...)` opens what a role needs and closes it in the
+reverse order.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from penstock.kernel import sinks, webhooks
+from penstock.kernel.clock import Clock, SystemClock
+from penstock.kernel.db import Database, Tx
+from penstock.kernel.deliveries import Deliveries, DeliverySettings, Receivers
+from penstock.kernel.events import StoredEvent
+from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check, store_check
+from penstock.kernel.identity import Identity, IdentitySettings
+from penstock.kernel.objectstore import ObjectStore
+from penstock.kernel.objectstores import StoreUrlInvalid, open_store
+from penstock.kernel.queue import Queue
+from penstock.kernel.reactions import Reaction, Reactions
+from penstock.kernel.redis import Keys, Redis, RedisAway, connect
+from penstock.kernel.relay import Outlets, Relay, RelaySettings
+from penstock.kernel.retention import OUTBOX_EVENTS, STATE_TRANSITIONS, Archiver, RetentionSettings
+from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.sandbox import SandboxSettings
+from penstock.kernel.scheduler import Duty, Fence, SchedulerSettings
+from penstock.kernel.settings import SettingsError, SettingsFile, SettingsGroup
+from penstock.kernel.streams import (
+    Snapshots,
+    StreamEvent,
+    StreamHub,
+    StreamPublisher,
+    StreamReader,
+    StreamSettings,
+)
+from penstock.kernel.telemetry import TelemetrySettings, start_telemetry
+from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
+from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every group of settings; `penstock config` shows them in this order."""
+
+    runtime: RuntimeSettings
+    identity: IdentitySettings
+    streams: StreamSettings
+    workers: WorkerSettings
+    relay: RelaySettings
+    scheduler: SchedulerSettings
+    deliveries: DeliverySettings
+    webhooks: WebhookSettings
+    sandbox: SandboxSettings
+    health: HealthSettings
+    retention: RetentionSettings
+    telemetry: TelemetrySettings
+
+
+GROUPS: Mapping[str, type[SettingsGroup]] = {field.name: field.type for field in fields(Settings)}  # type: ignore[misc]
+REACTIONS: Sequence[Reaction] = ()  # domains add theirs
+
+
+def load_settings(file: SettingsFile | None = None, **runtime: Any) -> Settings:
+    """Read all groups; keyword arguments override the runtime group (`port=8000`). A wrong value raises SettingsError."""
+    source = file or SettingsFile.find()
+    source.refuse_unknown(tuple(GROUPS.values()))
+    loaded = {name: source.load(group, **(runtime if name == "runtime" else {})) for name, group in GROUPS.items()}
+    return Settings(**loaded)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What is open in this process."""
+
+    settings: Settings
+    worker_id: str
+    clock: Clock
+    database: Database
+    redis: Redis
+    keys: Keys
+    queue: Queue
+    store: ObjectStore
+    identity: Identity
+    hub: StreamHub
+    health: Health
+    receivers: Receivers
+
+    def relay(self) -> Relay:
+        publisher = StreamPublisher(self.redis, self.keys, self.settings.streams)
+
+        async def publish(events: Sequence[StoredEvent]) -> None:
+            await publisher.publish([_stream_event(event) for event in events if event.event.notice])
+
+        return Relay(
+            self.database, Outlets(publish, self.receivers.rows_for, self._wake_deliverers), self.settings.relay
+        )
+
+    def deliveries(self) -> Deliveries:
+        return Deliveries(self.database, self.receivers, self.settings.deliveries, owner=self.worker_id)
+
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(self.database, self.redis, self.keys, self.settings.workers, self.worker_id)
+
+    def duties(self) -> list[Duty]:
+        """Scheduled work; one line each."""
+        return [
+            Duty("workers.judge_silence", timedelta(seconds=15), self._judge_silence),
+            Duty("retention.archive", timedelta(hours=6), self._archive),
+            Duty("store.sweep", timedelta(hours=1), self._sweep_store),
+        ]
+
+    async def _wake_deliverers(self, slot: int) -> None:
+        try:
+            await self.queue.wake("deliver", slot, once=f"deliver:{slot}")
+        except RedisAway:
+            log.info("wake_up_lost", slot=slot)  # workers look for themselves within a second
+
+    async def _judge_silence(self, fence: Fence) -> None:
+        async with self.database.transaction() as tx:
+            await fence.hold(tx)
+            for worker_id, verdict in (await judge_silence(tx, self.settings.workers)).items():
+                log.warning("worker_silent", worker=worker_id, verdict=verdict)
+
+    async def _archive(self, fence: Fence) -> None:  # noqa: ARG002  safe to run twice: see retention.py
+        settings = self.settings.retention
+        for table, days in ((STATE_TRANSITIONS, settings.transitions_days), (OUTBOX_EVENTS, settings.events_days)):
+            before = self.clock.now() - timedelta(days=days)
+            moved = await Archiver(self.database, self.store, table, settings).archive(before=before)
+            log.info("archived", table=table.table, rows=moved.rows, files=moved.files)
+
+    async def _sweep_store(self, fence: Fence) -> None:  # noqa: ARG002  deletes only leftovers
+        await self.store.sweep(older_than=timedelta(days=1))
+
+
+def _stream_event(event: StoredEvent) -> StreamEvent:
+    facts = event.event
+    dashboards = ("dashboard", f"dashboard:{facts.merchant_id}") if facts.merchant_id else ("dashboard",)
+    return StreamEvent(
+        event_id=event.event_id,
+        topics=(*facts.topics, *dashboards),
+        name=facts.notice or "",
+        data={"entity": facts.entity_type, "id": facts.entity_id, **facts.payload},
+        merchant_id=facts.merchant_id,
+    )
+
+
+@asynccontextmanager
+async def started(
+    settings: Settings,
+    *,
+    role: str,
+    reactions: Iterable[Reaction] = (),
+    plugins: Mapping[str, sinks.Sink] | None = None,
+) -> AsyncIterator[Parts]:
+    """Open what a role needs; `reactions` and `plugins` come on top of those of this build."""
+    async with AsyncExitStack() as stack:
+        worker_id = settings.workers.name()
+        stack.callback(start_telemetry(role, worker_id, settings.telemetry).close)
+        clock = SystemClock()
+        database = Database(_url(settings, "database"), name=role, size=settings.runtime.pool_size)
+        await database.open()
+        stack.push_async_callback(database.close)
+        redis = connect(_url(settings, "redis"))
+        stack.push_async_callback(redis.aclose)
+        caller = WebhookCaller(database, settings.webhooks, clock)
+        stack.push_async_callback(caller.close)
+        identity = Identity(settings.identity, clock)
+        stack.push_async_callback(identity.close)
+        keys = Keys(settings.runtime.redis_prefix)
+        store = await _open_store(settings)
+        health = _health(settings, clock, database, redis, store)
+        stack.push_async_callback(health.close)
+        hub = StreamHub(
+            StreamReader(redis, keys, settings.streams),
+            Snapshots(database, {"dashboard": _dashboard_snapshot}),
+            settings.streams,
+            clock,
+        )
+        if role == "serve":
+            hub.start()
+            stack.push_async_callback(hub.close)
+        yield Parts(
+            settings, worker_id, clock, database, redis, keys, Queue(redis, keys), store, identity, hub, health,
+            Receivers(
+                Reactions([*REACTIONS, *reactions]),
+                {**sinks.installed(), **(plugins or {})},
+                webhooks.rows_for,
+                caller.find,
+            ),
+        )  # fmt: skip
+
+
+def _url(settings: Settings, server: str) -> str:
+    value: str = getattr(settings.runtime, f"{server}_url").get_secret_value()
+    if not value:
+        raise SettingsError(
+            f"PENSTOCK_{server.upper()}_URL is not set. Set it, or run `penstock up`, which brings its own servers."
+        )
+    return value
+
+
+async def _open_store(settings: Settings) -> ObjectStore:
+    url = settings.runtime.store_url or (settings.runtime.home.resolve() / "store").as_uri()
+    try:
+        return await asyncio.to_thread(open_store, url)
+    except (StoreUrlInvalid, OSError) as wrong:
+        raise SettingsError(f"PENSTOCK_STORE_URL: {wrong}") from None
+
+
+def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, store: ObjectStore) -> Health:
+    checks = {
+        "database": database_check(database),
+        "redis": redis_check(redis),
+        "disk": disk_check(_existing(settings.runtime.home), settings.health),
+        "object_store": store_check(store),
+    }
+    return Health(checks, clock, vital=frozenset({"database"}))
+
+
+def _existing(path: Path) -> Path:
+    """The directory itself, or the nearest parent that is there."""
+    path = path.resolve()
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+async def _dashboard_snapshot(tx: Tx, topic: str) -> dict[str, Any]:
+    """What a dashboard shows before the first event: for operators, who is alive."""
+    if topic != "dashboard":
+        return {}
+    workers = await all_workers(tx)
+    return {"workers": [{"id": row["worker_id"], "status": row["status"]} for row in workers]}
