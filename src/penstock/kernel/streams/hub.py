@@ -9,7 +9,9 @@ than before, members are told that they may have missed something and get a snap
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
@@ -32,11 +34,12 @@ _BREATH_SECONDS = 0.005  # between two full pages: time for healthy readers to e
 class _Topic:
     """What the hub has read of one topic, and who listens."""
 
-    __slots__ = ("last", "lost", "members")
+    __slots__ = ("doubtful", "last", "lost", "members")
 
     def __init__(self) -> None:
         self.last: Position | None = None  # None: not looked at yet
-        self.lost = False  # the place is gone and members do not know yet
+        self.lost = False  # the place is gone, and members do not know yet
+        self.doubtful = False  # Redis was restarted, and members do not know yet
         self.members: set[Subscription] = set()
 
 
@@ -66,9 +69,10 @@ class StreamHub:
     async def close(self) -> None:
         """End every stream; the clients come back to another instance."""
         self._end_all()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.1)  # and again: redis-py swallows a cancel while it connects
 
     # --- for those who serve clients ---------------------------------------------------------------------
     def subscribe(self, request: Request) -> Subscription:
@@ -117,22 +121,24 @@ class StreamHub:
 
     # --- hearing and reading -----------------------------------------------------------------------------
     async def _listen(self) -> None:
-        nudges = None
-        while True:
-            try:
-                nudges = nudges or await self.reader.listen()
-                message = await nudges.get_message(timeout=self.settings.catch_up_sec)
-            except ReadFailure:
-                await asyncio.sleep(min(1, self.settings.catch_up_sec))
-                continue
-            if message is None:
-                continue
-            if message["type"] == "message":
-                self._due.update(topic for topic in nudged_topics(message) if topic in self._topics)
-            else:  # subscribed, for the first time or again: nudges may have been missed
-                self._look_at_all = True
-            if self._due or self._look_at_all:
-                self._awake.set()
+        async with self.reader.nudges() as nudges:
+            while True:
+                try:
+                    message = await self.reader.next_nudge(nudges, self.settings.catch_up_sec)
+                except ReadFailure:
+                    await asyncio.sleep(min(1, self.settings.catch_up_sec))
+                else:
+                    self._heed(message)
+
+    def _heed(self, message: Mapping[str, Any] | None) -> None:
+        if message is None:
+            return
+        if message["type"] == "message":
+            self._due.update(topic for topic in nudged_topics(message) if topic in self._topics)
+        else:  # subscribed, for the first time or again: nudges may have been missed
+            self._look_at_all = True
+        if self._due or self._look_at_all:
+            self._awake.set()
 
     async def _deliver(self) -> None:
         away = False
@@ -163,7 +169,7 @@ class StreamHub:
         run = await self.reader.run()
         if self._run not in (None, run):
             for topic in self._topics.values():
-                _tell(topic)
+                topic.doubtful = True
         self._run = run
         self._look_at_all = False
         self._due.update(self._topics)
@@ -188,11 +194,10 @@ class StreamHub:
             topic.last = page.entries[-1].bookmark.position
             for member in topic.members:
                 member.offer(page.entries)
-        if not page.anchored:
-            if page.entries:
-                _tell(topic)
-            else:  # nothing after a place that is gone: stand on what is there now, and only then tell
-                topic.last, topic.lost = None, True
+        if not page.anchored and not page.entries:
+            topic.last, topic.lost = None, True  # stand on what is there now, and only then tell
+        elif not page.anchored or topic.doubtful:
+            _tell(topic)
         if page.full or topic.lost:
             self._due.add(name)
 
@@ -224,6 +229,7 @@ class StreamHub:
 
 
 def _tell(topic: _Topic, goes_on_after: Position | None = None) -> None:
+    topic.doubtful = False
     for member in topic.members:
         member.fall_behind(goes_on_after)
 

@@ -68,11 +68,15 @@ class StreamReader:
             pipeline.expire(key, self._settings.stream_ttl_sec)
         return Position.from_redis((await pipeline.execute())[0])
 
-    async def listen(self) -> PubSub:
-        """Nudges. After a reconnect redis-py subscribes again by itself, which shows as a `subscribe` message."""
-        nudges = self._redis.pubsub()
-        await nudges.subscribe(self._keys.stream_nudge())
-        return nudges
+    def nudges(self) -> PubSub:
+        return self._redis.pubsub()
+
+    async def next_nudge(self, nudges: PubSub, seconds: float) -> Mapping[str, Any] | None:
+        """redis-py subscribes again by itself after a reconnect, which shows as a `subscribe` message."""
+        if not nudges.subscribed:
+            await nudges.subscribe(self._keys.stream_nudge())
+        message: Mapping[str, Any] | None = await nudges.get_message(timeout=seconds)
+        return message
 
 
 def nudged_topics(message: Mapping[str, Any]) -> list[str]:

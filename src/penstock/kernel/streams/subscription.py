@@ -67,9 +67,9 @@ class Subscription:
             self._ahead = self._resync()
         if self._ahead is not None:
             return await self._take_ahead(self._ahead, seconds)
-        if not self._queue and not await self._wakes_within(seconds):
-            return []
-        return self._drain() or await self.take(seconds)
+        if self._queue and (notices := self._drain()):
+            return notices
+        return await self.take(seconds) if await self._wakes_within(seconds) else []
 
     def offer(self, entries: list[Entry]) -> None:
         """Live entries from the hub. A full queue drops its oldest."""
@@ -179,7 +179,7 @@ class Subscription:
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Redis or PostgreSQL away is no reason to let the client go."""
-        while True:
+        while not self._ended:
             try:
                 return await attempt()
             except ReadFailure:
@@ -188,6 +188,7 @@ class Subscription:
                 if failure.kind is not Kind.UNAVAILABLE:
                     raise
             await asyncio.sleep(self.hub.settings.catch_up_sec)
+        raise asyncio.CancelledError
 
 
 async def _next_or_none(ahead: AsyncIterator[list[Notice]]) -> list[Notice] | None:
