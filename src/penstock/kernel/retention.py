@@ -144,17 +144,20 @@ class Archiver:
 
     async def _settle(self, batch: _Batch, key: str, digest: str) -> bool:
         """False, and nothing done, when the rows are no longer the ones in the file."""
-        query = self._sql("delete from {table} t where t.{id} = any(%s) and {settled} returning {columns}")
         try:
             async with self._database.transaction() as tx:
-                gone = await fetch_all(tx, query, ([row["id"] for row in batch.rows],))
-                if sorted(gone, key=lambda row: int(row["id"])) != batch.rows:
-                    raise _RowsChanged
+                await self._delete(tx, batch)
                 await _enter(tx, self._retained.table, batch, key, digest)
                 reach("retention.indexed")
         except _RowsChanged:
             return False
         return True
+
+    async def _delete(self, tx: Tx, batch: _Batch) -> None:
+        query = self._sql("delete from {table} t where t.{id} = any(%s) and {settled} returning {columns}")
+        gone = await fetch_all(tx, query, ([row["id"] for row in batch.rows],))
+        if sorted(gone, key=lambda row: int(row["id"])) != batch.rows:
+            raise _RowsChanged
 
     def _sql(self, text: LiteralString) -> sql.Composed:
         r = self._retained

@@ -1,5 +1,61 @@
-"""Telemetry."""
+"""Logs, traces and metrics of a role, with secrets and personal data masked.
+
+    telemetry = start_telemetry("serve", worker_id, settings)
+    ...
+    telemetry.close()      # sends the spans that are left
+
+Metrics stand apart in `telemetry.metrics`: they must not be imported before PROMETHEUS_MULTIPROC_DIR is set.
+"""
+
+from dataclasses import dataclass
+
+from penstock.kernel.telemetry.asgi import TraceMiddleware
+from penstock.kernel.telemetry.logs import PASS_ON, bound, configure_logging
+from penstock.kernel.telemetry.masking import Masker
+from penstock.kernel.telemetry.settings import LogFormat, LogLevel, TelemetrySettings
+from penstock.kernel.telemetry.tracing import (
+    Tracing,
+    configure_tracing,
+    continued,
+    current_trace_id,
+    current_traceparent,
+    spanned,
+    with_traceparent,
+)
+
+__all__ = [
+    "PASS_ON",
+    "LogFormat",
+    "LogLevel",
+    "Masker",
+    "Telemetry",
+    "TelemetrySettings",
+    "TraceMiddleware",
+    "bound",
+    "configure_logging",
+    "configure_tracing",
+    "continued",
+    "current_trace_id",
+    "current_traceparent",
+    "spanned",
+    "start_telemetry",
+    "with_traceparent",
+]
 
 
-def current_traceparent() -> str | None:
-    return None
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What a role holds on to."""
+
+    masker: Masker
+    tracing: Tracing
+
+    def close(self) -> None:
+        self.tracing.close()
+
+
+def start_telemetry(role: str, worker_id: str, settings: TelemetrySettings) -> Telemetry:
+    """Logging and tracing of this process, from here on."""
+    masker = Masker(settings.mask_key.get_secret_value().encode())
+    configure_logging(role, worker_id, settings, masker=masker)
+    return Telemetry(masker, configure_tracing(role, worker_id, settings, masker=masker))

@@ -1,0 +1,56 @@
+"""Prometheus metrics of one process, or of all processes of one machine together.
+
+Domains declare metrics with prometheus_client. Where several roles run on one machine, `penstock up` sets
+PROMETHEUS_MULTIPROC_DIR before anything imports prometheus_client; each process then writes into files
+there and any of them answers for all. Otherwise each process answers for itself.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest, multiprocess, start_http_server
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+def prepare_directory(path: Path) -> dict[str, str]:
+    """An empty directory, and the environment that makes child processes share it."""
+    path.mkdir(parents=True, exist_ok=True)
+    for leftover in path.glob("*.db"):
+        leftover.unlink()
+    return {DIRECTORY_VARIABLE: str(path)}
+
+
+def exposition() -> bytes:
+    """What `/metrics` answers."""
+    return bytes(generate_latest(_registry()))
+
+
+def mark_process_dead(pid: int) -> None:
+    """After a process has ended: its live gauges go, its counters stay in the sums."""
+    if DIRECTORY_VARIABLE in os.environ:
+        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def metrics_server(port: int, host: str = "127.0.0.1") -> Iterator[int]:
+    """`/metrics` for roles that have no HTTP of their own; gives the port (0 picks one)."""
+    server, thread = start_http_server(port, host, registry=_registry())
+    try:
+        yield int(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _registry() -> CollectorRegistry:
+    if DIRECTORY_VARIABLE not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
