@@ -28,6 +28,10 @@ def read(file: BinaryIO) -> bytes:
     return file.read()
 
 
+def count(*files: BinaryIO) -> int:
+    return len([file.read(1) for file in files])
+
+
 def write_through(file: BinaryIO) -> None:
     os.write(file.fileno(), b"x")
 

@@ -141,11 +141,18 @@ class TestFiles:
         with pytest.raises(ValueError, match="not a regular file"):
             await sandbox.call("hostile:read", files=[tmp_path / "pipe"])
 
+    async def test_sixteen_files_pass_and_more_are_refused(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"one")
+        outcome = await sandbox.call("hostile:count", files=[tmp_path / "a"] * 16)
+        assert outcome.value == 16
+        with pytest.raises(ValueError, match="at most 16"):
+            await sandbox.call("hostile:count", files=[tmp_path / "a"] * 17)
+
     async def test_no_descriptor_is_lost(self, sandbox: Sandbox, tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(b"one")
         before = psutil.Process().num_fds()
         for _ in range(5):
-            await sandbox.call("hostile:read", files=[tmp_path / "a", tmp_path / "a"][:1])
+            await sandbox.call("hostile:read", files=[tmp_path / "a"])
             with pytest.raises(FileNotFoundError):
                 await sandbox.call("hostile:read", files=[tmp_path / "a", tmp_path / "none"])
         assert psutil.Process().num_fds() == before
@@ -326,6 +333,14 @@ class TestThePool:
             await one.call("hostile:segfault")
             await until(lambda: len(children() - before) == 1)
 
+    async def test_workers_killed_while_idle_cost_no_call_its_result(self) -> None:
+        async with make(workers=2) as two:
+            for pid in children_of_pool(two):
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda pid=pid: not _alive(pid))
+            outcomes = await asyncio.gather(*(two.call("hostile:add", 1, 2) for _ in range(4)))
+            assert [outcome.value for outcome in outcomes] == [3, 3, 3, 3]
+
     async def test_calls_run_at_once_and_the_rest_wait_in_order(self) -> None:
         async with make(workers=2) as two:
             order: list[int] = []
@@ -422,9 +437,23 @@ class TestStartingAndStopping:
             await one.call("hostile:add", 1, 2)
         assert not any(psutil.pid_exists(pid) for pid in workers)
 
+    async def test_closing_while_a_worker_starts_leaves_none(self) -> None:
+        before = children()
+        one = make()
+        await one.start()
+        await one.call("hostile:leave", 1)  # its replacement is on its way now
+        await one.close()
+        assert children() <= before
+
+    async def test_a_closed_pool_can_be_started_again(self) -> None:
+        one = make()
+        for _ in range(2):
+            async with one:
+                assert (await one.call("hostile:add", 1, 2)).value == 3
+
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
     @linux
-    async def test_workers_die_with_their_parent_even_in_a_loop(self, how: signal.Signals) -> None:
+    async def test_workers_die_with_their_parent_even_in_a_loop(self, how: signal.Signals, tmp_path: Path) -> None:
         program = f"""
             import asyncio
             from pathlib import Path
@@ -444,7 +473,7 @@ class TestStartingAndStopping:
         parent = subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-c", textwrap.dedent(program)],
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
         with parent:
             assert parent.stdout is not None

@@ -58,5 +58,15 @@ class Channel:
             raise ChannelClosed
         return data
 
+    def is_quiet(self) -> bool:
+        """Open, and nothing is waiting to be read: what a worker between calls looks like."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def close(self) -> None:
         self._socket.close()

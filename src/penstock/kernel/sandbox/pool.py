@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.sandbox.outcome import Limits, Outcome
-from penstock.kernel.sandbox.process import Call, Plan, Strength, Worker, open_to_read
+from penstock.kernel.sandbox.process import MOST_FILES, Call, Plan, Strength, Worker, open_to_read
 from penstock.kernel.sandbox.settings import SandboxSettings
 
 Value = TypeVar("Value")
@@ -89,14 +89,29 @@ class Sandbox:
     ) -> None:
         await self.close()
 
+    @overload
+    async def call(
+        self, function: str, *args: Any, files: Sequence[Path] = (), limits: Limits | None = None
+    ) -> Outcome[Any]: ...
+
+    @overload
     async def call(
         self,
         function: str,
         *args: Any,
         files: Sequence[Path] = (),
         limits: Limits | None = None,
-        returns: type[Value] | Any = Any,
-    ) -> Outcome[Value]:
+        returns: type[Value],
+    ) -> Outcome[Value]: ...
+
+    async def call(
+        self,
+        function: str,
+        *args: Any,
+        files: Sequence[Path] = (),
+        limits: Limits | None = None,
+        returns: Any = Any,
+    ) -> Outcome[Any]:
         """Run `package.module:function(*files, *args)` inside and say how it ended.
 
         Each file is opened here, read-only, and arrives as an open binary file. Arguments are what msgpack
@@ -105,6 +120,8 @@ class Sandbox:
         limits = limits or self.limits
         if not limits.within(self.limits):
             raise ValueError(f"this pool was started with {self.limits}, a call cannot have {limits}")
+        if len(files) > MOST_FILES:
+            raise ValueError(f"a call takes at most {MOST_FILES} files")
         with ExitStack() as opened:
             descriptors = []
             for path in files:
@@ -120,9 +137,10 @@ class Sandbox:
     async def _take(self) -> Worker:
         if self._plan is None:
             raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="not started")
-        worker = await self._line.take()
-        if worker is not None:
-            return worker
+        while (worker := await self._line.take()) is not None:
+            if worker.is_fit():
+                return worker
+            self._give_back(worker)
         try:
             return await self._start_worker(self._plan)
         except BaseException:
@@ -153,6 +171,9 @@ class Sandbox:
 
     async def _start_worker(self, plan: Plan) -> Worker:
         worker = await Worker.start(plan)
+        if self._plan is not plan:
+            await worker.end()
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="closed")
         self._held.add(worker)
         self._strength = worker.strength
         return worker

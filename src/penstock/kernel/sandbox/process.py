@@ -35,6 +35,7 @@ from penstock.kernel.sandbox.settings import SandboxSettings
 Value = TypeVar("Value")
 
 _PROGRAM = Path(__file__).with_name("worker.py")
+MOST_FILES = 16  # with one call; worker.py keeps room for so many
 _ANSWER_ROOM = 4096  # an answer is the result and a few short fields
 # What native libraries look for. Named one by one: a settings file with secrets may lie beside any of them.
 _SYSTEM = (
@@ -170,6 +171,11 @@ class Worker:
             return Outcome(Ending.GARBLED, message=str(wrong))
         self.usable = answer.clean
         return Outcome(answer.ending, value, answer.error, answer.message)
+
+    def is_fit(self) -> bool:
+        """Whether it is still there and waits for a call; it may have been killed, or begun to babble, while idle."""
+        self.usable = self.usable and self._channel.is_quiet()
+        return self.usable
 
     def grown_beyond(self, growth: int) -> bool:
         """Whether it holds on to that much more memory than when it was new."""

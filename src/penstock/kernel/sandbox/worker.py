@@ -228,14 +228,16 @@ def _switch_account(libc: Any, start: Start, *, file_rules: bool) -> None:
     kept = 0
     if start.account is not None and _capabilities() & _CAN_KILL_AND_SWITCH == _CAN_KILL_AND_SWITCH:
         uid, gid = start.account
+        places = [each for each in sys.path if Path(each).exists()]
         os.chown(".", uid, gid)
         _must(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        unreadable = [each for each in sys.path if Path("/") != Path(each) and not os.access(each, os.R_OK)]
-        if file_rules and unreadable:
-            kept = _CAP_DAC_READ_SEARCH
+        unreadable = [each for each in places if not os.access(each, os.R_OK)]
+        if unreadable and not file_rules:
+            raise PermissionError(f"uid {uid}, as which the worker runs, cannot read {unreadable[0]}")
+        kept = _CAP_DAC_READ_SEARCH if unreadable else 0
     header, none = struct.pack("=Ii", 0x20080522, 0), (0, 0, 0)
     _must(libc.capset(header, struct.pack("=6I", kept, kept, 0, *none)))
 
