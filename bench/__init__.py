@@ -1,1 +1,1 @@
-"""Benchmarks: one file each, `run()` returns {"name", "ratios", "figures"}. Ratios hold on any machine; figures do not."""
+"""Benchmarks: one file each, `run()` returns {"name", "ratios", "figures"}. Ratios travel between machines."""

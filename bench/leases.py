@@ -22,7 +22,8 @@ _TABLE = """
 create table bench_tasks (
   id bigint generated always as identity primary key, status_code text not null default 'QUEUED',
   priority int not null, scheduled_at timestamptz not null, params jsonb not null,
-  lease_owner text, leased_until timestamptz, lease_token bigint not null default 0, lease_count int not null default 0);
+  lease_owner text, leased_until timestamptz, lease_token bigint not null default 0,
+  lease_count int not null default 0);
 insert into bench_tasks (priority, scheduled_at, params)
   select n % 5, now() + (n % 1000) * interval '1 ms', '{"window": 1}' from generate_series(1, %(rows)s) n;
 create index on bench_tasks (priority, scheduled_at, id) where status_code = 'QUEUED' and leased_until is null;

@@ -70,7 +70,7 @@ REACTIONS: Sequence[Reaction] = ()  # domains add theirs
 
 
 def load_settings(file: SettingsFile | None = None, **runtime: Any) -> Settings:
-    """Read all groups; keyword arguments override the runtime group (`port=8000`). A wrong value raises SettingsError."""
+    """Read all groups; keyword arguments override the runtime group. A wrong value raises SettingsError."""
     source = file or SettingsFile.find()
     source.refuse_unknown(tuple(GROUPS.values()))
     loaded = {name: source.load(group, **(runtime if name == "runtime" else {})) for name, group in GROUPS.items()}

@@ -48,7 +48,8 @@ def duty(parts: Parts) -> Duty:
         async with parts.database.transaction() as tx:
             await fence.hold(tx)
             await tx.execute(
-                "insert into chaos_duty (token, owner) select lease_token, lease_owner from schedule where name = 'chaos'"
+                "insert into chaos_duty (token, owner)"
+                " select lease_token, lease_owner from schedule where name = 'chaos'"
             )
 
     return Duty("chaos", timedelta(milliseconds=500), write)

@@ -1,7 +1,9 @@
 """Writers that keep moving things on and remember every move that was acknowledged."""
 
+import asyncio
 import random
 import threading
+from contextlib import suppress
 from enum import StrEnum
 
 import psycopg
@@ -51,24 +53,18 @@ class Writer(threading.Thread):
             raise self.failure
 
     def run(self) -> None:
-        import asyncio
-
         try:
             asyncio.run(self._work())
         except BaseException as failure:  # noqa: BLE001  handed to the test by finish()
             self.failure = failure
 
     async def _work(self) -> None:
-        import asyncio
-
         database = Database(self._url, name="writer", size=2, wait_seconds=1)
         await database.open()
         while not self._done.is_set():
             entity = self._random.choice(list(self.acknowledged))
-            try:
+            with suppress(PenstockError, psycopg.Error):  # not acknowledged: it may or may not have happened
                 self.acknowledged[entity] = await self._move(database, entity)
-            except (PenstockError, psycopg.Error):
-                pass  # not acknowledged: it may or may not have happened
             await asyncio.sleep(self._pace)
         await database.close()
 

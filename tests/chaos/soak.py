@@ -1,4 +1,4 @@
-"""`make chaos`: kill things at random until at least 200 kills, then prove that nothing was lost, doubled or reordered."""
+"""`make chaos`: at least 200 kills at random, then proof that nothing was lost, doubled or reordered."""
 
 import argparse
 import random

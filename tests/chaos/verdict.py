@@ -36,7 +36,7 @@ def _nothing_lost(stage: Stage, writers: list[Writer]) -> int:
         "select entity_id, array_agg((payload->>'step')::int order by event_id) from outbox_events"
         " where entity_type = 'thing' group by 1"
     )
-    assert {entity: numbers for entity, numbers in events} == {
+    assert dict(events) == {
         entity: list(range(1, step + 1)) for entity, step in steps.items()
     }, "events and state disagree"
     return sum(steps.values())

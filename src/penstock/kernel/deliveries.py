@@ -20,13 +20,14 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.outbox import stored
 from penstock.kernel.reactions import Reactions
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, Sink, SinkRefused
+from penstock.kernel.telemetry import continued
 
 log = structlog.get_logger(__name__)
 
@@ -115,25 +116,31 @@ class Deliveries:
         return [(lease, events[lease.row["event_id"]]) for lease in held]
 
     async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
+        """Carry out one delivery; its failure is recorded, not raised, unless PostgreSQL itself is away."""
         sink = str(lease.row["sink"])
-        family, _, name = sink.partition(":")
         try:
             self._refuse_killer(lease)
-            async with asyncio.timeout(self._settings.handler_seconds.total_seconds()):
-                if family == "reaction":
-                    await self._react(lease, event, name)
-                else:
-                    await self._send(lease, event, family, name)
-            _delivered.labels(family, "done").inc()
+            with continued(event.trace, "deliver", sink=sink, event_type=event.event.event_type):
+                async with asyncio.timeout(self._settings.handler_seconds.total_seconds()):
+                    await self._hand_over(lease, event, sink)
         except PenstockError as failure:
+            if failure.code is error_codes.DB_UNAVAILABLE:
+                raise
             if failure.code is error_codes.LEASE_LOST:
                 log.info("delivery.taken_over", delivery_id=lease.key)
-            elif failure.kind is Kind.UNAVAILABLE and failure.code is error_codes.DB_UNAVAILABLE:
-                raise
-            else:
-                await self._fail(lease, sink, failure)
+                return
+            await self._fail(lease, sink, failure)
         except Exception as failure:  # noqa: BLE001  handlers and sinks are foreign here; their failure is a fact to record
             await self._fail(lease, sink, failure)
+        else:
+            _delivered.labels(sink.partition(":")[0], "done").inc()
+
+    async def _hand_over(self, lease: Lease, event: StoredEvent, sink: str) -> None:
+        family, _, name = sink.partition(":")
+        if family == "reaction":
+            await self._react(lease, event, name)
+        else:
+            await self._send(lease, event, family, name)
 
     def _refuse_killer(self, lease: Lease) -> None:
         """Claimed far more often than it failed: its handler takes the process down each time."""

@@ -144,7 +144,7 @@ class SettingsFile:
             origin = "environment" if field in from_env else str(self.path) if name in self.values else "default"
             if field in group.model_fields_set and origin == "default":
                 origin = "command line"
-            rows.append(Shown(name, _display(value), origin, info.description or ""))
+            rows.append(Shown(name, display(value), origin, info.description or ""))
         return rows
 
     def _read(self, path: Path | None) -> dict[str, Any]:
@@ -173,7 +173,8 @@ def _is_secret(group: type[SettingsGroup], field: str) -> bool:
     return info is not None and "SecretStr" in str(info.annotation)
 
 
-def _display(value: Any) -> str:
+def display(value: Any) -> str:
+    """A value for people: secrets masked, durations in seconds."""
     if isinstance(value, SecretStr):
         return "********" if value.get_secret_value() else ""
     if value is None:

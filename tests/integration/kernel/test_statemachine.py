@@ -41,7 +41,7 @@ async def begin(database: Database, machine: Machine, transition: Transition) ->
 
 
 def step(machine: Machine, entity_id: str, transition: Transition, **more) -> Step:
-    by = sorted(transition.by)[0]
+    by = min(transition.by)
     return Step(entity_id, transition.source, transition.target, by=by, trigger="test", **more)
 
 
