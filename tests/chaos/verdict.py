@@ -36,9 +36,9 @@ def _nothing_lost(stage: Stage, writers: list[Writer]) -> int:
         "select entity_id, array_agg((payload->>'step')::int order by event_id) from outbox_events"
         " where entity_type = 'thing' group by 1"
     )
-    assert dict(events) == {
-        entity: list(range(1, step + 1)) for entity, step in steps.items()
-    }, "events and state disagree"
+    assert dict(events) == {entity: list(range(1, step + 1)) for entity, step in steps.items()}, (
+        "events and state disagree"
+    )
     return sum(steps.values())
 
 

@@ -1,0 +1,142 @@
+"""Settings: typed, with an origin each; a wrong one is refused in a sentence that helps."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import Field, SecretStr
+from pydantic_settings import SettingsConfigDict
+
+from penstock.bootstrap import GROUPS, load_settings
+from penstock.kernel.settings import SettingsError, SettingsFile, SettingsGroup, mask_url
+
+
+class Example(SettingsGroup):
+    """Something to set."""
+
+    model_config = SettingsConfigDict(env_prefix="EX_")
+
+    count: int = Field(3, gt=0, description="How many")
+    wait: timedelta = Field(timedelta(seconds=5), description="How long")
+    key: SecretStr = Field(SecretStr(""), description="Secret")
+    url: str = Field("", description="Where")
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(text: str) -> SettingsFile:
+        path = tmp_path / "penstock.toml"
+        path.write_text(text)
+        return SettingsFile(path)
+
+    return write
+
+
+class TestReading:
+    def test_the_environment_wins_over_the_file_and_the_file_over_the_default(self, file, monkeypatch):
+        source = file("EX_COUNT = 7\nEX_URL = 'from file'\n")
+        monkeypatch.setenv("EX_COUNT", "9")
+        read = source.load(Example)
+        assert (read.count, read.url, read.wait) == (9, "from file", timedelta(seconds=5))
+        origins = {row.name: row.origin for row in source.show(read)}
+        assert origins == {
+            "EX_COUNT": "environment",
+            "EX_URL": str(source.path),
+            "EX_WAIT": "default",
+            "EX_KEY": "default",
+        }
+
+    def test_what_the_command_line_gives_wins_and_says_so(self, file):
+        source = file("EX_COUNT = 7\n")
+        read = source.load(Example, url="given")
+        assert {row.name: row.origin for row in source.show(read)}["EX_URL"] == "command line"
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("30", 30), ("1.5s", 1.5), ("10m", 600), ("6h", 21600), ("90d", 7776000), (" 2 ", 2)]
+    )
+    def test_durations_are_written_as_people_do(self, file, monkeypatch, text, seconds):
+        monkeypatch.setenv("EX_WAIT", text)
+        assert file("").load(Example).wait == timedelta(seconds=seconds)
+
+    def test_an_empty_variable_counts_as_not_set(self, file, monkeypatch):
+        monkeypatch.setenv("EX_COUNT", "")
+        assert file("").load(Example).count == 3
+
+
+class TestRefusing:
+    def test_a_wrong_value_is_named_with_its_place_and_the_reason(self, file, monkeypatch):
+        monkeypatch.setenv("EX_COUNT", "none")
+        with pytest.raises(SettingsError, match="EX_COUNT from the environment is 'none'.*integer"):
+            file("").load(Example)
+
+    def test_a_wrong_duration_shows_how_to_write_one(self, file):
+        with pytest.raises(SettingsError, match=r"EX_WAIT from .*penstock\.toml is 'soon'.*such as 30"):
+            file("EX_WAIT = 'soon'").load(Example)
+
+    def test_a_misspelt_name_in_the_file_is_refused_with_a_guess(self, file):
+        with pytest.raises(SettingsError, match="there is no setting EX_CUONT; did you mean EX_COUNT"):
+            file("EX_CUONT = 1").refuse_unknown((Example,))
+
+    def test_a_broken_file_and_a_missing_one_are_sentences(self, file, tmp_path):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            file("this is not toml")
+        with pytest.raises(SettingsError, match="does not exist"):
+            SettingsFile.find({"PENSTOCK_CONFIG": str(tmp_path / "missing.toml")})
+
+    def test_a_secret_is_never_shown_even_when_it_is_wrong(self, file):
+        source = file("EX_KEY = ['hush', 'hush']")
+        with pytest.raises(SettingsError) as refused:
+            source.load(Example)
+        assert "hush" not in str(refused.value)
+        read = file("EX_KEY = 'hush'").load(Example)
+        assert "hush" not in str(source.show(read)) + repr(read)
+
+    def test_settings_cannot_be_changed_after_the_start(self, file):
+        with pytest.raises(ValueError, match="frozen"):
+            file("").load(Example).count = 4
+
+
+class TestAllGroups:
+    def test_every_setting_of_the_product_has_a_meaning_and_a_name_of_its_own(self):
+        names: list[str] = []
+        for group in GROUPS.values():
+            for field, info in group.model_fields.items():
+                assert info.description, f"{group.__name__}.{field} says nothing"
+                names.append(group.variable(field))
+        assert len(names) == len(set(names))
+
+    def test_the_names_of_the_first_design_are_kept(self):
+        names = {group.variable(field) for group in GROUPS.values() for field in group.model_fields}
+        assert {
+            "GW_WORKER_ID", "GW_HEARTBEAT_INTERVAL_SEC", "GW_HEARTBEAT_TTL_SEC", "GW_SSE_KEEPALIVE_SEC",
+            "GW_SSE_MAX_CONNECTIONS", "GW_SSE_PER_MERCHANT_MAX", "GW_SSE_QUEUE_MAXSIZE",
+        } <= names  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("name", "value", "reason"),
+        [
+            ("PENSTOCK_DATABASE_URL", "mysql://x", "postgresql://"),
+            ("PENSTOCK_REDIS_URL", "localhost", "redis://"),
+            ("PENSTOCK_PORT", "99999", "65535"),
+        ],
+    )
+    def test_wrong_values_of_the_runtime_stop_the_start(self, monkeypatch, name, value, reason):
+        monkeypatch.setenv("PENSTOCK_JWT_SECRET", "x" * 32)
+        monkeypatch.setenv(name, value)
+        with pytest.raises(SettingsError, match=f"{name} from the environment.*{reason}"):
+            load_settings()
+
+
+class TestMasking:
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("postgresql://me:pw@host/db", "postgresql://me:********@host/db"),
+            ("postgresql://me@host/db", "postgresql://me@host/db"),
+            ("redis://:p@ss@host:1/0", "redis://:********@host:1/0"),
+            ("file:///data", "file:///data"),
+            ("no url", "no url"),
+        ],
+    )
+    def test_only_the_password_of_an_address_is_hidden(self, url, shown):
+        assert mask_url(url) == shown
