@@ -25,7 +25,8 @@ def _fill(url: str, events: int, entities: int) -> None:
     """Events of many entities, interleaved, as a busy system writes them."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("truncate outbox_events cascade")
-        copy = "copy outbox_events (event_type, entity_type, entity_id, merchant_id, order_key, slot, notice, payload) from stdin"
+        columns = "event_type, entity_type, entity_id, merchant_id, order_key, slot, notice, payload"
+        copy = f"copy outbox_events ({columns}) from stdin"
         with connection.cursor() as cursor, cursor.copy(copy) as rows:
             for number in range(events):
                 entity = f"e{number % entities}"
@@ -52,10 +53,10 @@ async def _relay(url: str, redis: Redis, relays: int) -> float:
             ]
         )
 
-    async def receivers(tx, events) -> list:
+    async def receivers(_tx, _events) -> list:
         return []
 
-    async def wake(slot: int) -> None: ...
+    async def wake(_slot: int) -> None: ...
 
     async def drain() -> None:
         relay = Relay(database, Outlets(publish, receivers, wake), RelaySettings(batch=_BATCH))

@@ -47,7 +47,8 @@ insert into outbox_slots select generate_series(0, 15);
 create table outbox_deliveries (
   delivery_id  bigint generated always as identity primary key,
   event_id     bigint not null references outbox_events on delete cascade,
-  sink         text not null,                        -- 'reaction:<name>' or 'webhook:<endpoint id>'
+  sink         text not null,                        -- 'reaction:<name>', 'webhook:<endpoint id>' or 'plugin:<name>'
+  outside      boolean generated always as (sink not like 'reaction:%') stored,
   order_key    text not null,
   attempts     int not null default 0,
   due_at       timestamptz not null default now(),
@@ -61,7 +62,7 @@ create table outbox_deliveries (
   created_at   timestamptz not null default now(),
   unique (event_id, sink)
 );
-create index idx_deliveries_ready on outbox_deliveries (due_at, delivery_id)
+create index idx_deliveries_ready on outbox_deliveries (outside, due_at, delivery_id)
   where done_at is null and dead_at is null and leased_until is null;
 create index idx_deliveries_leased on outbox_deliveries (leased_until) where leased_until is not null;
 create index idx_deliveries_head on outbox_deliveries (sink, order_key, event_id) where done_at is null and dead_at is null;

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -24,6 +25,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.outbox import stored
+from penstock.kernel.pump import Pump
 from penstock.kernel.reactions import Reactions
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, Sink, SinkRefused
@@ -33,15 +35,14 @@ log = structlog.get_logger(__name__)
 
 _delivered = Counter("penstock_deliveries_total", "Deliveries to reactions and sinks", ["sink", "outcome"])
 
-ROWS = Leasable(
-    table="outbox_deliveries",
-    key="delivery_id",
-    ready="done_at is null and dead_at is null and due_at <= clock_timestamp() and not exists ("
+_READY = (
+    "done_at is null and dead_at is null and due_at <= clock_timestamp() and not exists ("
     "select 1 from outbox_deliveries earlier where earlier.sink = outbox_deliveries.sink"
     " and earlier.order_key = outbox_deliveries.order_key and earlier.event_id < outbox_deliveries.event_id"
-    " and earlier.done_at is null and earlier.dead_at is null)",
-    order="due_at, delivery_id",
+    " and earlier.done_at is null and earlier.dead_at is null)"
 )
+INSIDE = Leasable("outbox_deliveries", "delivery_id", ready=f"not outside and {_READY}", order="due_at, delivery_id")
+OUTSIDE = Leasable("outbox_deliveries", "delivery_id", ready=f"outside and {_READY}", order="due_at, delivery_id")
 
 
 class DeliverySettings(SettingsGroup):
@@ -49,10 +50,13 @@ class DeliverySettings(SettingsGroup):
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_DELIVERY_")
 
-    batch: int = Field(50, ge=1, le=1000, description="Deliveries claimed at once")
+    reactions_at_once: int = Field(4, ge=1, le=100, description="Reactions that run at once in a worker")
+    calls_at_once: int = Field(
+        16, ge=1, le=1000, description="Webhooks and plug-ins that are called at once by a worker"
+    )
     lease_seconds: timedelta = Field(timedelta(seconds=60), description="After this a dead worker's rows are free")
     handler_seconds: timedelta = Field(timedelta(seconds=30), description="Longest run of one reaction or sink call")
-    max_attempts: int = Field(10, ge=1, description="Attempts before a delivery is dead")
+    max_attempts: int = Field(16, ge=1, description="Attempts before a delivery is dead")
     first_retry_seconds: timedelta = Field(timedelta(seconds=1), description="First wait; doubles from there")
     last_retry_seconds: timedelta = Field(timedelta(hours=1), description="Longest wait between attempts")
 
@@ -77,42 +81,37 @@ class Receivers:
 
 
 class Deliveries:
-    """Claims due deliveries and carries them out."""
+    """Claims due deliveries and carries them out: reactions and outside calls apart, so that neither waits."""
 
     def __init__(self, database: Database, receivers: Receivers, settings: DeliverySettings, *, owner: str) -> None:
         self._database = database
         self._receivers = receivers
         self._settings = settings
         self._owner = owner
+        self._pumps = (
+            Pump(partial(self._claim, INSIDE), self._deliver, settings.reactions_at_once),
+            Pump(partial(self._claim, OUTSIDE), self._deliver, settings.calls_at_once),
+        )
 
     async def drain(self, stop: asyncio.Event | None = None) -> int:
-        """Deliver until nothing is due; returns how many rows were handled."""
-        handled = 0
-        while not (stop and stop.is_set()):
-            claimed = await self._claim()
-            if not claimed:
-                break
-            await asyncio.gather(*(self._deliver(lease, event) for lease, event in claimed))
-            handled += len(claimed)
-        return handled
+        """Deliver until nothing is due, or `stop`; returns how many rows were handled."""
+        return sum(await asyncio.gather(*(pump.drain(stop) for pump in self._pumps)))
 
     async def free_expired(self) -> int:
         """Rows of dead workers become claimable again."""
         async with self._database.transaction() as tx:
-            return await leases.expire(tx, ROWS)
+            return await leases.expire(tx, INSIDE)
 
-    async def _claim(self) -> list[tuple[Lease, StoredEvent]]:
+    async def _claim(self, rows: Leasable, limit: int) -> list[tuple[Lease, StoredEvent]]:
         async with self._database.transaction() as tx:
-            held = await leases.claim(
-                tx, ROWS, owner=self._owner, ttl=self._settings.lease_seconds, limit=self._settings.batch
-            )
-            rows = await fetch_all(
+            held = await leases.claim(tx, rows, owner=self._owner, ttl=self._settings.lease_seconds, limit=limit)
+            found = await fetch_all(
                 tx,
                 "select * from outbox_events where event_id = any(%s)",
                 ([lease.row["event_id"] for lease in held],),
             )
         failpoints.reach("delivery.claimed")
-        events = {row["event_id"]: stored(row) for row in rows}
+        events = {row["event_id"]: stored(row) for row in found}
         return [(lease, events[lease.row["event_id"]]) for lease in held]
 
     async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
@@ -153,7 +152,7 @@ class Deliveries:
         if reaction is None:
             raise SinkRefused(f"this build has no reaction {name}")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, ROWS, lease, {"done_at": await _now(tx)})
+            await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
             await reaction.handle(tx, event)
             failpoints.reach("delivery.handled")
 
@@ -163,7 +162,7 @@ class Deliveries:
             await send(event)
             failpoints.reach("delivery.sent")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, ROWS, lease, {"done_at": await _now(tx)})
+            await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
 
     async def _find_send(self, family: str, name: str) -> Send | None:
         """None: the receiver is gone for good, nothing is owed to it."""
@@ -187,7 +186,7 @@ class Deliveries:
             now = await _now(tx)
             due = now + timedelta(seconds=wait)
             changes: dict[str, Any] = {"attempts": attempts, "last_error": reason, "due_at": due}
-            await leases.settle(tx, ROWS, lease, changes | ({"dead_at": now} if dead else {}))
+            await leases.settle(tx, INSIDE, lease, changes | ({"dead_at": now} if dead else {}))
             if not dead:
                 await tx.execute(_HOLD_BACK, (due, sink, lease.row["order_key"], due))
         _delivered.labels(sink.partition(":")[0], "dead" if dead else "failed").inc()

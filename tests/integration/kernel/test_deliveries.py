@@ -8,7 +8,7 @@ from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel import error_codes, leases
 from penstock.kernel.db import Database, fetch_all, fetch_one
-from penstock.kernel.deliveries import ROWS, Deliveries, DeliverySettings, dead_letters, send_again
+from penstock.kernel.deliveries import INSIDE, Deliveries, DeliverySettings, dead_letters, send_again
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event, StoredEvent
 from penstock.kernel.outbox import announce
@@ -128,7 +128,7 @@ class TestReacting:
         worker = Deliveries(database, to, QUICK, owner="w")
         for _ in range(QUICK.max_attempts):
             async with database.transaction() as tx:
-                assert await leases.claim(tx, ROWS, owner="dies", ttl=timedelta(seconds=-1))
+                assert await leases.claim(tx, INSIDE, owner="dies", ttl=timedelta(seconds=-1))
             assert await worker.free_expired() == 1
         await worker.drain()
         async with database.transaction() as tx:

@@ -58,7 +58,7 @@ def children() -> set[int]:
 
 async def until(condition: Any, seconds: float = 5) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  processes end without telling us
+        while not condition():
             await asyncio.sleep(0.01)
 
 

@@ -55,7 +55,8 @@ async def records(database: Database, machine: Machine, entity_id: str):
     async with database.transaction() as tx:
         history = await fetch_all(
             tx,
-            "select from_status, to_status from state_transitions where entity_type = %s and entity_id = %s order by id",
+            "select from_status, to_status from state_transitions"
+            " where entity_type = %s and entity_id = %s order by id",
             (machine.entity, entity_id),
         )
         events = await fetch_all(

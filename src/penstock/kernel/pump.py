@@ -1,0 +1,57 @@
+"""Keeps a number of things going at once: claims more as places become free, until there is nothing to claim.
+
+One slow item holds one place, never the others. Asked again while it runs, a pump looks once more before it ends, so
+a wake-up that arrives in the last moment is not lost.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVarTuple
+
+Item = TypeVarTuple("Item")
+
+
+class Pump(Generic[*Item]):
+    """`claim(n)` takes up to n items, `work(*item)` does one."""
+
+    def __init__(
+        self,
+        claim: Callable[[int], Awaitable[list[tuple[*Item]]]],
+        work: Callable[[*Item], Awaitable[None]],
+        places: int,
+    ) -> None:
+        self._claim = claim
+        self._work = work
+        self._places = places
+        self._running = False
+        self._asked_again = False
+
+    async def drain(self, stop: asyncio.Event | None = None) -> int:
+        """Work until nothing can be claimed; a failure ends it after what is in hand. Returns how many were done."""
+        if self._running:
+            self._asked_again = True
+            return 0
+        self._running = True
+        busy: set[asyncio.Task[None]] = set()
+        try:
+            return await self._turn(busy, stop)
+        finally:
+            self._running = False
+            if busy:
+                await asyncio.gather(*busy, return_exceptions=True)
+
+    async def _turn(self, busy: set[asyncio.Task[None]], stop: asyncio.Event | None) -> int:
+        done = 0
+        while True:
+            self._asked_again = False
+            claimed = [] if stop and stop.is_set() else await self._claim(self._places - len(busy))
+            busy |= {asyncio.ensure_future(self._work(*item)) for item in claimed}
+            if not busy:
+                if self._asked_again:
+                    continue
+                return done
+            finished, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+            busy -= finished
+            done += len(finished)
+            for task in finished:
+                task.result()
