@@ -4,8 +4,9 @@
     with bound(request_id="…", job_id="…"):
         log.info("page done", page=3)
 
-What is bound travels with the task or thread (contextvars). Masking is the last step before rendering, so
-nothing reaches the renderer that has not been through it, exceptions and libraries' lines included.
+What is bound travels with the task or thread (contextvars). After masking only our own role, worker id,
+trace id and time are added, so nothing else reaches the renderer unmasked, exceptions and libraries' lines
+included.
 """
 
 import logging
@@ -48,7 +49,6 @@ def configure_logging(
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
-        _with_identity(role, worker_id),
     ]
     structlog.configure(
         processors=[
@@ -61,9 +61,16 @@ def configure_logging(
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sink)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=gathering, processors=_rendering(settings, masker, sink))
-    )
+    rendering: list[Any] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _masking(masker),
+        _with_identity(role, worker_id),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
+        _renderer(settings, sink),
+    ]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=gathering, processors=rendering))
     _install(handler, settings.log_level.upper())
 
 
@@ -82,21 +89,12 @@ def _install(handler: logging.Handler, level: str) -> None:
     logging.captureWarnings(capture=True)
 
 
-def _rendering(settings: TelemetrySettings, masker: Masker, sink: TextIO) -> list[Any]:
+def _renderer(settings: TelemetrySettings, sink: TextIO) -> Callable[..., str]:
     terminal = sink.isatty()
-    console = settings.log_format is LogFormat.CONSOLE or (settings.log_format is LogFormat.AUTO and terminal)
-    renderer: Callable[..., str] = _as_json
-    if console:
-        plain = structlog.dev.plain_traceback  # the rich one would print local variables
-        renderer = structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=plain)
-    return [
-        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        structlog.processors.StackInfoRenderer(),
-        structlog.processors.format_exc_info,
-        _masking(masker),
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
-        renderer,
-    ]
+    if settings.log_format is LogFormat.JSON or (settings.log_format is LogFormat.AUTO and not terminal):
+        return _as_json
+    plain = structlog.dev.plain_traceback  # the rich one would print local variables
+    return structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=plain)
 
 
 def _with_identity(role: str, worker_id: str) -> Callable[[Any, str, _Event], _Event]:

@@ -27,6 +27,7 @@ from penstock.kernel.telemetry.patterns import (
     NUMBERS,
     OPTION,
     is_secret_name,
+    mentions_a_secret_name,
 )
 
 LONGEST_TEXT: Final = 16_384
@@ -48,9 +49,9 @@ class Masker:
         whole = len(text)
         if whole > LONGEST_TEXT:
             text = _cut(text)
-        text = ASSIGNMENT.sub(self._assignment, text.translate(_CONTROL))
-        if "--" in text:
-            text = OPTION.sub(self._assignment, text)
+        text = text if text.isprintable() else text.translate(_CONTROL)
+        if mentions_a_secret_name(text):
+            text = OPTION.sub(self._assignment, ASSIGNMENT.sub(self._assignment, text))
         text = CARRIED.sub(self._carried, text)
         if "@" in text or "%40" in text:
             text = EMAIL.sub(lambda found: self._mask("email", found[0].lower().replace("%40", "@")), text)
@@ -128,7 +129,8 @@ class _Walk:
                 masked["…"] = f"of {len(value)}"
                 break
             name = key.decode(errors="replace") if isinstance(key, bytes) else _shown(key)
-            masked[self._masker.text(name)] = self._named(name, inner, depth)
+            shown = name if name.isidentifier() and len(name) <= 32 else self._masker.text(name)
+            masked[shown] = self._named(name, inner, depth)
         return masked
 
     def _sequence(self, value: Any, depth: int) -> Any:

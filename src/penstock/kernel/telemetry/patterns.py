@@ -21,6 +21,10 @@ _ABOUT: Final = re.compile(
     r"_(?:count|total|limit|budget|ttl|seconds|days|length|size|algorithm|alg|type|kind|name|expire[sd]?(?:_\w+)?"
     r"|lifetime|url|uri|endpoint|path|required|present|valid|version)$"
 )
+_STEMS: Final = (
+    "auth", "pass", "secret", "token", "key", "cookie", "credential", "signature", "session", "access",
+    *_SHORT.split("|"),
+)  # fmt: skip
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -29,6 +33,12 @@ def is_secret_name(name: str) -> bool:
     """Whether what stands under this name is secret, whatever it looks like."""
     plain = re.sub(r"[-. ]", "_", _CAMEL.sub("_", name[:200])).lower()
     return _NAMES.search(plain) is not None and _ABOUT.search(plain) is None
+
+
+def mentions_a_secret_name(text: str) -> bool:
+    """Cheap and never wrongly False: most lines end here, and the long pattern below is spared."""
+    lowered = text.lower()
+    return any(stem in lowered for stem in _STEMS)
 
 
 # name=value, "name": "value", ('name', b'value'), <name>value, ?name=value&…, also inside escaped JSON: a

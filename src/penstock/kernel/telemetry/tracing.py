@@ -4,6 +4,7 @@ Without a collector nothing is recorded and the SDK is not even imported; a `tra
 still passed on, so that Penstock never breaks somebody else's trace. What goes into a span is masked.
 """
 
+import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 _W3C = TraceContextTextMapPropagator()
-_FLUSH_MILLISECONDS = 5_000
+_CLOSING_SECONDS = 5
 
 
 class Tracing:
@@ -32,17 +33,14 @@ class Tracing:
         self.masker = masker
         self._provider = provider
 
-    def flush(self) -> None:
-        if self._provider is not None:
-            self._provider.force_flush(_FLUSH_MILLISECONDS)
-
     def close(self) -> None:
-        """Send what is left, within a few seconds, and stop."""
-        if self._provider is not None:
-            self.flush()
-            self._provider.shutdown()
-            self._provider = None
-            self.tracer = NoOpTracer()
+        """Send what is left and stop; a collector that hangs is left behind after a few seconds."""
+        if self._provider is None:
+            return
+        closing = threading.Thread(target=self._provider.shutdown, name="tracing-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSING_SECONDS)
+        self._provider, self.tracer = None, NoOpTracer()
 
 
 _current = Tracing(NoOpTracer(), Masker())

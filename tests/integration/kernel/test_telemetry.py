@@ -1,0 +1,424 @@
+"""Logs, traces and metrics as they leave a process."""
+
+import asyncio
+import gzip
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from granian.log import LogLevels
+from granian.log import configure_logging as granian_logging
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from penstock.kernel.telemetry import (
+    PASS_ON,
+    LogFormat,
+    LogLevel,
+    Masker,
+    TelemetrySettings,
+    TraceMiddleware,
+    bound,
+    configure_logging,
+    configure_tracing,
+    continued,
+    current_trace_id,
+    current_traceparent,
+    spanned,
+    with_traceparent,
+)
+
+MASKER = Masker(b"test")
+SOURCE = str(Path(__file__).parents[3] / "src")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
+    configure_tracing("test", "w", TelemetrySettings(), masker=MASKER)
+
+
+class Lines(io.StringIO):
+    """What was written, line by line."""
+
+    def __init__(self, *, terminal: bool = False) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.getvalue().splitlines()]
+
+
+def logging_to(lines: Lines, **settings: Any) -> structlog.stdlib.BoundLogger:
+    configure_logging("serve", "host-1", TelemetrySettings(**settings), masker=MASKER, stream=lines)
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger("penstock.test")
+    return logger
+
+
+class TestLogging:
+    def test_a_line_is_one_json_object_with_its_context(self):
+        lines = Lines()
+        log = logging_to(lines)
+        with bound(request_id="r-1", job_id=None):
+            log.info("page done", page=3, tags=["a"])
+        [record] = lines.records
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:.]+Z", record.pop("timestamp"))
+        assert record == {
+            "level": "info",
+            "event": "page done",
+            "logger": "penstock.test",
+            "role": "serve",
+            "worker_id": "host-1",
+            "request_id": "r-1",
+            "page": 3,
+            "tags": ["a"],
+        }
+
+    def test_libraries_speak_through_the_same_pipeline(self):
+        lines = Lines()
+        library = logging.getLogger("arq.worker")
+        library.addHandler(logging.StreamHandler(io.StringIO()))  # as libraries do
+        library.propagate = False
+        logging_to(lines)
+        with bound(request_id="r-1"):
+            library.warning("job %s failed for %s", 5, "bob@example.com", extra={"queue": "q"})
+        [record] = lines.records
+        assert record["event"].startswith("job 5 failed for <email#")
+        assert (record["logger"], record["level"], record["request_id"]) == ("arq.worker", "warning", "r-1")
+        assert (record["role"], record["queue"]) == ("serve", "q")
+
+    def test_the_http_server_hands_its_lines_on(self):
+        lines = Lines()
+        logging_to(lines)
+        granian_logging(LogLevels.info, PASS_ON)
+        logging.getLogger("_granian").info("Starting")
+        assert [record["event"] for record in lines.records] == ["Starting"]
+
+    def test_secrets_in_values_exceptions_and_stacks_are_masked(self):
+        lines = Lines()
+        log = logging_to(lines)
+        try:
+            fail("cannot reach redis://:hunter2@host and bob@example.com")
+        except ValueError:
+            log.exception("failed with token=hunter2", headers={"Authorization": "Bearer hunter2"})
+            logging.getLogger("redis").exception("again, password=%s", "hunter2")
+        first, second = lines.records
+        assert "hunter2" not in lines.getvalue()
+        assert "bob@example" not in lines.getvalue()
+        for record in (first, second):
+            assert "ValueError: cannot reach redis://<credentials#" in record["exception"]
+            assert "Traceback" in record["exception"]
+        assert first["headers"]["Authorization"].startswith("<secret#")
+
+    def test_what_is_below_the_level_is_not_written(self):
+        lines = Lines()
+        log = logging_to(lines, log_level=LogLevel.WARNING)
+        log.info("no")
+        logging.getLogger("other").info("no")
+        log.warning("yes")
+        assert [record["event"] for record in lines.records] == ["yes"]
+
+    @pytest.mark.parametrize(
+        ("chosen", "terminal", "is_json", "coloured"),
+        [
+            (LogFormat.AUTO, True, False, True),
+            (LogFormat.AUTO, False, True, False),
+            (LogFormat.JSON, True, True, False),
+            (LogFormat.CONSOLE, False, False, False),
+        ],
+    )
+    def test_people_get_readable_lines_and_machines_get_json(self, chosen, terminal, is_json, coloured):
+        lines = Lines(terminal=terminal)
+        log = logging_to(lines, log_format=chosen)
+        try:
+            fail("token=hunter2")
+        except ValueError:
+            log.exception("page done", page=3)
+        text = lines.getvalue()
+        assert text.startswith("{") is is_json
+        assert ("\x1b[" in text) is coloured
+        assert "page done" in text
+        assert "hunter2" not in text
+
+    async def test_what_is_bound_stays_with_its_task(self):
+        lines = Lines()
+        log = logging_to(lines)
+
+        async def work(name: str) -> None:
+            with bound(request_id=name):
+                await asyncio.sleep(0)
+                log.info(name)
+
+        await asyncio.gather(*(work(f"r{n}") for n in range(5)))
+        assert all(record["event"] == record["request_id"] for record in lines.records)
+        assert len(lines.records) == 5
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def recording(exporter: InMemorySpanExporter) -> Any:
+    return configure_tracing("serve", "host-1", TelemetrySettings(), masker=MASKER, exporter=exporter)
+
+
+class TestTracing:
+    def test_one_trace_leads_from_the_request_over_the_outbox_to_the_worker(self):
+        exporter = InMemorySpanExporter()
+        tracing = recording(exporter)
+        with spanned("request", kind=SpanKind.SERVER), spanned("transaction"):
+            stored = current_traceparent()
+        assert stored is not None
+        with continued(stored, "relay", event_id=7):
+            stored_again = current_traceparent()
+        with continued(stored_again, "job"):
+            pass
+        tracing.close()
+        spans = {span.name: span for span in exporter.get_finished_spans()}
+        assert len({span.context.trace_id for span in spans.values()}) == 1
+        parents = {name: span.parent.span_id if span.parent else None for name, span in spans.items()}
+        ids = {name: span.context.span_id for name, span in spans.items()}
+        assert parents == {
+            "request": None,
+            "transaction": ids["request"],
+            "relay": ids["transaction"],
+            "job": ids["relay"],
+        }
+        assert spans["relay"].attributes == {"event.id": 7}
+        assert spans["job"].resource.attributes["penstock.role"] == "serve"
+
+    @pytest.mark.parametrize("traceparent", [None, "", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])
+    def test_without_a_usable_traceparent_a_new_trace_begins(self, traceparent):
+        exporter = InMemorySpanExporter()
+        tracing = recording(exporter)
+        with spanned("outer"), continued(traceparent, "inner"):
+            pass
+        tracing.close()
+        outer, inner = sorted(exporter.get_finished_spans(), key=lambda span: span.name, reverse=True)
+        assert inner.parent is None
+        assert inner.context.trace_id != outer.context.trace_id
+
+    def test_without_a_collector_a_foreign_trace_is_passed_on_and_nothing_is_made(self):
+        configure_tracing("serve", "host-1", TelemetrySettings(), masker=MASKER)
+        given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        with continued(given, "relay"):
+            assert current_traceparent() == given
+            assert with_traceparent({}) == {"traceparent": given}
+            assert current_trace_id() == "0af7651916cd43dd8448eb211c80319c"
+        with spanned("alone"):
+            assert current_traceparent() is None
+            assert with_traceparent({"a": "b"}) == {"a": "b"}
+
+    def test_an_exception_marks_the_span_with_its_text_masked(self):
+        exporter = InMemorySpanExporter()
+        tracing = recording(exporter)
+        with pytest.raises(ValueError, match="hunter2"), spanned("step", url="http://u:hunter2@h/"):
+            raise ValueError("token=hunter2")
+        tracing.close()
+        [span] = exporter.get_finished_spans()
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.events[0].attributes["exception.type"] == "ValueError"
+        assert "hunter2" not in span.to_json()
+
+    def test_log_lines_carry_the_trace(self):
+        lines = Lines()
+        log = logging_to(lines)
+        tracing = recording(InMemorySpanExporter())
+        with spanned("step"):
+            trace_id = current_trace_id()
+            log.info("inside")
+        log.info("outside")
+        tracing.close()
+        assert [record.get("trace_id") for record in lines.records] == [trace_id, None]
+
+    async def test_an_http_request_goes_on_with_the_callers_trace_and_is_named_by_its_route(self):
+        exporter = InMemorySpanExporter()
+        tracing = recording(exporter)
+
+        class Route:
+            path = "/jobs/{id}"
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope["route"] = Route()
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+
+        async def send(message: Any) -> None:
+            assert message["status"] == 503
+
+        given = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        scope = {"type": "http", "method": "GET", "path": "/jobs/5", "headers": [(b"traceparent", given)]}
+        await TraceMiddleware(app)(scope, None, send)  # type: ignore[arg-type]
+        tracing.close()
+        [span] = exporter.get_finished_spans()
+        assert (span.name, span.kind) == ("GET /jobs/{id}", SpanKind.SERVER)
+        assert format(span.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
+        assert span.attributes["http.response.status_code"] == 503
+        assert span.attributes["http.route"] == "/jobs/{id}"
+        assert span.status.status_code is StatusCode.ERROR
+
+    def test_the_sdk_is_not_loaded_without_a_collector(self):
+        code = (
+            "import sys; from penstock.kernel.telemetry import *; start_telemetry('serve', 'w', TelemetrySettings());"
+            "print(any(name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter')) for name in sys.modules))"
+        )
+        environment = os.environ | {"PYTHONPATH": SOURCE}
+        ended = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert ended.stdout == "False\n"
+
+
+@dataclass
+class Collector:
+    """An OTLP collector on loopback."""
+
+    endpoint: str = ""
+    received: list[Any] = field(default_factory=list)
+
+    def spans(self) -> list[Any]:
+        found = []
+        for body in self.received:
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                found += [span for scope in resource.scope_spans for span in scope.spans]
+        return found
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made.received.append(_unzipped(body, self.headers.get("Content-Encoding")))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    made.endpoint = f"http://127.0.0.1:{server.server_port}"
+    yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _unzipped(body: bytes, encoding: str | None) -> bytes:
+    return gzip.decompress(body) if encoding == "gzip" else body
+
+
+class TestExporting:
+    def test_spans_of_two_processes_meet_in_the_collector_when_they_close(self, collector):
+        settings = TelemetrySettings(otlp_endpoint=collector.endpoint)
+        tracing = configure_tracing("serve", "host-1", settings, masker=MASKER)
+        with spanned("request"):
+            stored = current_traceparent()
+        tracing.close()
+        code = (
+            "import sys; from penstock.kernel.telemetry import *\n"
+            "telemetry = start_telemetry('worker', 'w', TelemetrySettings(otlp_endpoint=sys.argv[1]))\n"
+            "with continued(sys.argv[2], 'job'): pass\n"
+            "telemetry.close()"
+        )
+        environment = os.environ | {"PYTHONPATH": SOURCE}
+        subprocess.run([sys.executable, "-c", code, collector.endpoint, stored], env=environment, check=True)
+        request, job = sorted(collector.spans(), key=lambda span: span.name, reverse=True)
+        assert job.trace_id == request.trace_id
+        assert job.parent_span_id == request.span_id
+
+    def test_a_collector_that_is_away_costs_a_log_line_and_no_request(self):
+        lines = Lines()
+        logging_to(lines)
+        settings = TelemetrySettings(otlp_endpoint="http://127.0.0.1:9")
+        tracing = configure_tracing("serve", "host-1", settings, masker=MASKER)
+        with spanned("request"):
+            pass
+        tracing.close()
+        assert any("opentelemetry" in record["logger"] for record in lines.records)
+
+
+_COUNTING = """
+import os, sys
+from prometheus_client import Counter, Gauge
+Counter("penstock_test_things", "Things.").inc(2)
+Gauge("penstock_test_busy", "Busy.", multiprocess_mode="livesum").set(1)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+_READING = """
+import sys
+from pathlib import Path
+from penstock.kernel.telemetry.metrics import exposition, mark_process_dead, metrics_server
+import urllib.request
+for pid in sys.argv[1:]:
+    mark_process_dead(int(pid))
+with metrics_server(0) as port:
+    served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+assert served == exposition()
+print(served.decode())
+"""
+
+
+class TestMetrics:
+    def test_one_process_answers_for_all_and_the_dead_are_forgotten(self, tmp_path):
+        from penstock.kernel.telemetry.metrics import prepare_directory
+
+        (tmp_path / "metrics").mkdir()
+        (tmp_path / "metrics" / "counter_1.db").write_bytes(b"from the last run")
+        environment = os.environ | {"PYTHONPATH": SOURCE} | prepare_directory(tmp_path / "metrics")
+        start = [sys.executable, "-c", _COUNTING]
+        running = [
+            subprocess.Popen(start, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        pids = [process.stdout.readline().strip() for process in running if process.stdout]
+        both = self.read(environment)
+        assert "penstock_test_things_total 4.0" in both
+        assert "penstock_test_busy 2.0" in both
+        running[0].kill()
+        running[0].communicate()
+        one = self.read(environment, pids[0])
+        assert "penstock_test_things_total 4.0" in one
+        assert "penstock_test_busy 1.0" in one
+        running[1].communicate("")
+
+    def read(self, environment: dict[str, str], *dead: str) -> str:
+        command = [sys.executable, "-c", _READING, *dead]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    def test_a_process_alone_answers_for_itself(self):
+        from prometheus_client import Counter
+
+        from penstock.kernel.telemetry.metrics import exposition, metrics_server
+
+        Counter("penstock_test_alone", "Alone.").inc()
+        assert b"penstock_test_alone_total 1.0" in exposition()
+        with metrics_server(0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            assert b"penstock_test_alone_total 1.0" in answer.read()
