@@ -359,6 +359,11 @@ class TestTrouble:
         with pytest.raises(StoreUrlInvalid):
             open_store(url)
 
+    def test_a_directory_that_cannot_be_made_is_told_at_once(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(NotADirectoryError):
+            open_store(f"file://{tmp_path}/file/store")
+
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:

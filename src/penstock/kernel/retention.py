@@ -17,7 +17,7 @@ import hashlib
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg import sql
@@ -25,7 +25,6 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import error_codes, json
-from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
@@ -89,18 +88,6 @@ class _Batch:
 
 class _RowsChanged(Exception):
     """Rolls the transaction back: someone else was faster, or a row was touched."""
-
-
-async def archive_due(
-    database: Database, store: ObjectStore, clock: Clock, settings: RetentionSettings
-) -> dict[str, Archived]:
-    """Everything that is due now, batch by batch, by table. A scheduled duty; safe to run twice at once."""
-    plan = ((STATE_TRANSITIONS, settings.transitions_days), (OUTBOX_EVENTS, settings.events_days))
-    moved = {}
-    for retained, days in plan:
-        archiver = Archiver(database, store, retained, settings)
-        moved[retained.table] = await archiver.archive(before=clock.now() - timedelta(days=days))
-    return moved
 
 
 class Archiver:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.clock import TurnedClock
 
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
@@ -23,7 +22,6 @@ from penstock.kernel.retention import (
     Archived,
     Archiver,
     RetentionSettings,
-    archive_due,
     history,
 )
 
@@ -149,8 +147,8 @@ class TestEvents:
                 " values (4, 'webhook:a', 'j', null, now()), (5, 'webhook:a', 'j', now(), null)"
             )
         before = await history(database, store, "job", "j", retained=OUTBOX_EVENTS)
-        moved = await archive_due(database, store, TurnedClock(NOW), settings())
-        assert moved == {"state_transitions": Archived(0, 0), "outbox_events": Archived(files=1, rows=3)}
+        archiver = Archiver(database, store, OUTBOX_EVENTS, settings())
+        assert await archiver.archive(before=CUTOFF) == Archived(files=1, rows=3)
         async with database.transaction() as tx:
             kept = await fetch_all(tx, "select event_id from outbox_events order by event_id")
         assert [row["event_id"] for row in kept] == [2, 3, 4]

@@ -97,6 +97,13 @@ class TestLogging:
             "tags": ["a"],
         }
 
+    def test_lines_go_to_stderr_as_it_is_now(self, monkeypatch):
+        configure_logging("serve", "host-1", TelemetrySettings(), masker=MASKER)
+        later = Lines()
+        monkeypatch.setattr(sys, "stderr", later)
+        structlog.get_logger("penstock.test").info("said")
+        assert [record["event"] for record in later.records] == ["said"]
+
     def test_libraries_speak_through_the_same_pipeline(self):
         lines = Lines()
         library = logging.getLogger("arq.worker")

@@ -19,7 +19,7 @@ def open_store(url: str, options: Mapping[str, Any] | None = None) -> ObjectStor
     """`file:///dir`, `s3://bucket/prefix` or `gs://bucket/prefix`.
 
     Credentials and endpoints come from the cloud's own environment variables (AWS_…, GOOGLE_…); `options`
-    overrides them. A local directory is made if it is missing.
+    overrides them. A local directory is made if it is missing; OSError says why it cannot be.
     """
     parts = urlsplit(url)
     if parts.query or parts.fragment or parts.username or parts.password:

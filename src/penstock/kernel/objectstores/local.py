@@ -27,14 +27,13 @@ from penstock.kernel.objectstores.reading import TEMPORARY, Reading, wrapped
 
 
 class LocalStore(Reading):
-    """Objects are files below a root; several processes may share it."""
+    """Objects are files below a root; several processes may share it. OSError when it cannot be made."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._temporary = self._root / TEMPORARY
-        with wrapped(str(self._root)):
-            _make_directories(self._temporary)
-            super().__init__(ObstoreLocal(self._root))
+        _make_directories(self._temporary)
+        super().__init__(ObstoreLocal(self._root))
 
     async def put(self, key: str, body: Body) -> None:
         target = self._root / check_key(key)

@@ -60,7 +60,7 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sink)
+    handler = logging.StreamHandler(stream) if stream else _Stderr()
     rendering: list[Any] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
         structlog.processors.StackInfoRenderer(),
@@ -72,6 +72,17 @@ def configure_logging(
     ]
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=gathering, processors=rendering))
     _install(handler, settings.log_level.upper())
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Whatever stderr is at the moment of writing, as it may be replaced or closed under us."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
 
 
 def _install(handler: logging.Handler, level: str) -> None:

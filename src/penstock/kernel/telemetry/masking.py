@@ -35,6 +35,7 @@ _LONGEST_WORD = 1_024
 _DEEPEST = 8
 _MOST_PARTS = 1_000
 _AROUND_VALUES = "\\\"' ,;)]}"
+_PLAIN_NAME = re.compile(r"[a-z_]{1,32}")  # nothing personal fits into it
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
 
 
@@ -129,7 +130,7 @@ class _Walk:
                 masked["…"] = f"of {len(value)}"
                 break
             name = key.decode(errors="replace") if isinstance(key, bytes) else _shown(key)
-            shown = name if name.isidentifier() and len(name) <= 32 else self._masker.text(name)
+            shown = name if _PLAIN_NAME.fullmatch(name) else self._masker.text(name)
             masked[shown] = self._named(name, inner, depth)
         return masked
 
