@@ -155,6 +155,25 @@ class TestEvents:
         assert await history(database, store, "job", "j", retained=OUTBOX_EVENTS) == before
         assert [row["event_id"] for row in before] == [1, 2, 3, 4, 5, 6]
 
+    async def test_an_event_that_gets_a_delivery_while_it_is_written_stays_online(self, database, store):
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into outbox_events"
+                " (event_type, entity_type, entity_id, order_key, slot, occurred_at, relayed_at)"
+                " values ('job.done', 'job', 'j', 'j', 0, %s, now())",
+                (NOW - timedelta(days=100),),
+            )
+
+        class Meddling:
+            async def put(self, key: str, body: bytes) -> None:
+                await store.put(key, body)
+                async with database.transaction() as tx:
+                    await tx.execute("insert into outbox_deliveries (event_id, sink, order_key) values (1, 's', 'j')")
+
+        archiver = Archiver(database, Meddling(), OUTBOX_EVENTS, settings())
+        assert await archiver.archive(before=CUTOFF) == Archived(0, 0)
+        assert await online(database, "outbox_deliveries") == 1
+
 
 _ARCHIVER = """
 import asyncio, sys
