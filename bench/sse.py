@@ -98,6 +98,7 @@ async def _measure(port: int, source: StreamSource | BareSource) -> dict[str, fl
     async with asyncio.timeout(30):
         while board.ready < CONNECTIONS:  # noqa: ASYNC110  the listeners only count
             await asyncio.sleep(0.05)
+    await asyncio.sleep(1)  # idle, as most are
     latencies: list[float] = []
     for _ in range(SINGLES):
         await _round(board, source, 1)

@@ -115,6 +115,15 @@ class TestFollowing:
         assert numbers(await take(subscription, 1, seconds=3)) == [1]
         assert await world.redis.pubsub_numsub(world.keys.stream_nudge()) == [(world.keys.stream_nudge().encode(), 1)]
 
+    async def test_many_clients_that_come_at_once_are_all_served(self, world, hub):
+        await world.happen(JOB, 1)
+        crowd = [hub.subscribe(Request(JOB)) for _ in range(400)]
+        opened = await asyncio.gather(*(take(subscription, 1, seconds=5) for subscription in crowd))
+        assert all(names(notices) == ["snapshot"] for notices in opened)
+        await world.happen(JOB, 2)
+        seen = await asyncio.gather(*(take(subscription, 1, seconds=5) for subscription in crowd))
+        assert all(numbers(notices) == [2] for notices in seen)
+
     async def test_the_stream_ends_after_a_last_event(self, world, hub):
         subscription = await opened(hub, Request(JOB, until=frozenset({"job_completed"})))
         await world.publisher.publish(

@@ -28,6 +28,7 @@ from penstock.kernel.streams.subscription import Request, Subscription
 log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 5
+_OPENING_AT_ONCE = 16  # a thousand clients that come back together must not use up the Redis connections
 _BREATH_SECONDS = 0.005  # between two full pages: time for healthy readers to empty their queues
 
 
@@ -58,6 +59,7 @@ class StreamHub:
         self._look_at_all = True
         self._awake = asyncio.Event()
         self._held: Counter[str | None] = Counter()
+        self.doors = asyncio.Semaphore(_OPENING_AT_ONCE)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

@@ -142,22 +142,22 @@ class Subscription:
     async def _open(self) -> AsyncIterator[list[Notice]]:
         topic, reader = self.request.topic, self.hub.reader
         self.hub.join(self)
-        run = await self._patiently(lambda: self.hub.anchor(topic))
+        run = await self._read(lambda: self.hub.anchor(topic))
         bookmark = Bookmark.parse(self.request.last_event_id)
         position = bookmark.position if bookmark else None
         if bookmark is not None and bookmark.run != run:
             # That Redis is gone. Replay what it left, but its newest writes may be lost: state first.
             yield [await self._snapshot(None)]
         elif self.request.last_event_id is None and not self.request.snapshot_first:
-            position = await self._patiently(lambda: reader.tail(topic))
+            position = await self._read(lambda: reader.tail(topic))
         while True:
             self._queue.clear()
             self._collecting = True
             after = position
-            page = None if after is None else await self._patiently(lambda: self.hub.page(topic, after))  # noqa: B023
+            page = None if after is None else await self._read(lambda: self.hub.page(topic, after))  # noqa: B023
             if page is None or not page.anchored:
                 self._collecting = False
-                position = await self._patiently(lambda: reader.tail(topic))
+                position = await self._read(lambda: reader.tail(topic))
                 yield [await self._snapshot(Bookmark(position, run))]
                 continue
             if page.entries:
@@ -176,6 +176,13 @@ class Subscription:
         data = await self._patiently(lambda: self.hub.snapshots.read(self.request.topic))
         SNAPSHOTS.inc()
         return Notice("snapshot", data, bookmark)
+
+    async def _read(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        async def in_turn() -> T:
+            async with self.hub.doors:
+                return await attempt()
+
+        return await self._patiently(in_turn)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Redis or PostgreSQL away is no reason to let the client go."""
