@@ -6,12 +6,13 @@ from fastapi import FastAPI
 
 import penstock
 from penstock.api import errors, openapi
-from penstock.api.edge import Edge
+from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
 from penstock.api.parts import Parts
 from penstock.api.routes import dashboard, deliveries, health, pages, session, webhooks, workers
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
+from penstock.kernel.telemetry import TraceMiddleware
 
 ROUTERS = (
     pages.router,
@@ -40,7 +41,9 @@ def create_app(parts: Parts) -> FastAPI:
         app.router.routes.extend(router.routes)
     every_route_declared(app.routes)
     errors.install(app)
-    app.add_middleware(Edge)
+    app.state.under_way = UnderWay()
+    app.add_middleware(Edge, under_way=app.state.under_way)
+    app.add_middleware(TraceMiddleware)  # added last, so it is the outer one: our log lines carry its trace
     setattr(app, "openapi", partial(openapi.describe, app))  # noqa: B010  FastAPI's own way; a method to mypy
     return app
 

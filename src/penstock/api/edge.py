@@ -4,9 +4,13 @@ It names the request, adds the headers every answer has, counts and times it und
 and turns whatever nobody expected into INTERNAL_ERROR. The stack trace goes to the log, never to the caller.
 """
 
+import asyncio
 import re
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -28,11 +32,39 @@ _HEADERS = {
 }
 
 
+class UnderWay:
+    """The requests being answered now, so that a stop that has waited long enough can cut them off."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.over = False
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        if task is None:  # not a task of this loop: nothing that could be cut off
+            yield
+            return
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    def cut_off(self) -> int:
+        """Those that have not begun to answer say SERVICE_UNAVAILABLE; returns how many there were."""
+        self.over = True
+        for task in self._tasks:
+            task.cancel()
+        return len(self._tasks)
+
+
 class Edge:
     """Wraps the whole application."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, under_way: UnderWay) -> None:
         self._app = app
+        self._under_way = under_way
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,12 +72,18 @@ class Edge:
             return
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
+        structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
+        with structlog.contextvars.bound_contextvars(request_id=request_id), self._under_way.one_more():
             await self._answer(scope, receive, _Answer(scope, send))
 
     async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         try:
             await self._app(scope, receive, answer)
+        except asyncio.CancelledError:
+            if answer.status or not self._under_way.over:
+                raise
+            response = response_of(Request(scope), error_codes.SERVICE_UNAVAILABLE)
+            await response(scope, receive, answer)
         except ClientDisconnect:
             answer.status = answer.status or _CLIENT_GONE
         except Exception:

@@ -84,8 +84,10 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
-    """The router's own refusals."""
+    """The router's own refusals; and ours, where FastAPI wrapped what was raised while it read the body."""
     assert isinstance(error, HTTPException)  # noqa: S101
+    if isinstance(error.__cause__, PenstockError):
+        return await _on_penstock_error(request, error.__cause__)
     if error.status_code == 404:
         return response_of(request, codes.ROUTE_NOT_FOUND)
     if error.status_code == 405:

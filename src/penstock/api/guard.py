@@ -52,9 +52,10 @@ def every_route_declared(routes: Iterable[BaseRoute]) -> None:
                 f"{route} is not a GuardedRoute: nobody would check who calls it"
             )
         found |= {(method, route.path) for method in route.methods or ()}
-    for method, path in sorted(found ^ set(ACCESS)):
-        where = "a route but has no row in" if (method, path) in found else "no route but has a row in"
-        raise LookupError(f"{method} {path} is {where} api/access.py")
+    for method, path in sorted(found - set(ACCESS)):
+        raise LookupError(f"{method} {path} is a route but has no row in api/access.py")
+    for method, path in sorted(set(ACCESS) - found):
+        raise LookupError(f"{method} {path} has a row in api/access.py but is no route")
 
 
 async def caller_of(request: Request) -> Caller | None:

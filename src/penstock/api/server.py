@@ -11,6 +11,7 @@ from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from penstock.api.app import create_app
+from penstock.api.edge import UnderWay
 from penstock.api.parts import Parts
 from penstock.kernel.ports import refuse_taken_port
 
@@ -40,21 +41,19 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
-            await _drain(parts, server, serving)
-        serving.result()
+            server.stop()  # type: ignore[no-untyped-call]
+            await parts.hub.close()
+            await _drain(serving, app.state.under_way, runtime.shutdown_seconds.total_seconds())
+        if serving.done():
+            serving.result()
     finally:
         stopping.cancel()
         await app.state.readiness.close()
 
 
-async def _drain(parts: Parts, server: Server, serving: asyncio.Task[None]) -> None:
-    seconds = parts.settings.runtime.shutdown_seconds.total_seconds()
-    server.stop()  # type: ignore[no-untyped-call]
-    await parts.hub.close()
+async def _drain(serving: asyncio.Task[None], under_way: UnderWay, seconds: float) -> None:
     await asyncio.wait({serving}, timeout=seconds)
     if not serving.done():
-        _log.warning("http_cut_off", after_seconds=seconds)
-        serving.cancel()
-        await asyncio.wait({serving})
-    else:
-        _log.info("http_stopped")
+        _log.warning("http_cut_off", requests=under_way.cut_off(), after_seconds=seconds)
+        await asyncio.wait({serving}, timeout=1)
+    _log.info("http_stopped")

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 import penstock
-from penstock.api import metrics
 from penstock.api.guard import GuardedRoute
 from penstock.kernel.health import ComponentStatus, Health, HealthStatus, Report
+from penstock.kernel.telemetry import metrics
 
 router = APIRouter(route_class=GuardedRoute, tags=["health"])
 
@@ -71,9 +71,9 @@ async def read_readiness(readiness: Annotated[Health, Depends(_readiness)], resp
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
-async def read_metrics(request: Request) -> Response:
-    content, content_type = metrics.page(request.headers.get("accept", ""))
-    return Response(content, headers={"content-type": content_type})
+async def read_metrics() -> Response:
+    """Of this process, or of all roles on this machine where `penstock up` runs them together."""
+    return Response(metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
 def _answer(report: Report, response: Response) -> HealthAnswer:

@@ -1,0 +1,66 @@
+"""The application over real servers: called without a socket, or through one where streams matter."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from penstock.api.app import create_app
+from penstock.api.server import serve
+from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
+from penstock.kernel.db import Database
+from penstock.kernel.redis import Keys, Redis, connect
+from tests.support.edge import EdgeParts, edge_parts
+
+
+@pytest.fixture(scope="session")
+async def app(postgres: EmbeddedPostgres, redis_server: EmbeddedRedis) -> AsyncIterator[FastAPI]:
+    """One for all tests, as it keeps nothing. Tests that write ask for `database` too, which is emptied."""
+    database, redis = Database(postgres.url, name="test-edge"), connect(redis_server.url)
+    await database.open()
+    async with edge_parts(database, redis, Keys("edge")) as parts:
+        made = create_app(parts)
+        yield made
+        await made.state.readiness.close()
+    await redis.aclose()
+    await database.close()
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://penstock.test") as made:
+        yield made
+
+
+@pytest.fixture
+async def parts(database: Database, redis_client: Redis, keys: Keys) -> AsyncIterator[EdgeParts]:
+    """For tests that start a server of their own."""
+    async with edge_parts(database, redis_client, keys) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(parts: EdgeParts) -> AsyncIterator[str]:
+    """The address of the application on a real socket."""
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(parts, stop))
+    address = f"http://127.0.0.1:{parts.settings.runtime.port}"
+    await until_answers(address, serving)
+    yield address
+    stop.set()
+    await asyncio.wait_for(serving, 10)
+
+
+async def until_answers(address: str, serving: "asyncio.Task[None]") -> None:
+    async with httpx.AsyncClient() as asking:
+        while not serving.done():
+            try:
+                await asking.get(f"{address}/health/live")
+            except httpx.ConnectError:
+                await asyncio.sleep(0.02)
+            else:
+                return
+    serving.result()

@@ -1,0 +1,69 @@
+"""gRPC: the standard health service says what HTTP says, and reflection lists it."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from penstock.kernel.db import Database
+from penstock.kernel.settings import SettingsError
+from penstock.rpc.server import serve
+from tests.support.edge import edge_parts, free_port
+
+
+@asynccontextmanager
+async def running(parts):
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(parts, stop))
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{parts.settings.runtime.grpc_port}") as channel:
+        await asyncio.wait_for(channel.channel_ready(), 10)
+        yield channel, stop
+    stop.set()
+    await asyncio.wait_for(serving, 10)
+
+
+class TestHealth:
+    async def test_serving_while_we_are_well(self, parts):
+        async with running(parts) as (channel, _):
+            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+    async def test_not_serving_without_a_database(self, redis_client, keys, monkeypatch):
+        monkeypatch.setattr("penstock.kernel.health._PATIENCE_SECONDS", 0.2)
+        nowhere = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none", name="test", size=1)
+        await nowhere.open()
+        async with edge_parts(nowhere, redis_client, keys) as parts, running(parts) as (channel, _):
+            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        await nowhere.close()
+        assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+    async def test_watchers_are_told_when_we_stop(self, parts):
+        async with running(parts) as (channel, stop):
+            watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
+            stop.set()
+            assert (await watching.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class TestReflection:
+    async def test_the_services_are_listed(self, parts):
+        async with running(parts) as (channel, _):
+            stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+            call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+            answer = await call.read()
+        names = {service.name for service in answer.list_services_response.service}
+        assert "grpc.health.v1.Health" in names
+
+
+class TestATakenPort:
+    async def test_it_is_a_sentence_that_names_the_port(self, parts):
+        port = parts.settings.runtime.grpc_port
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            with pytest.raises(SettingsError, match=f"port {port} .* PENSTOCK_GRPC_PORT"):
+                await serve(parts, asyncio.Event())

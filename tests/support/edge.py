@@ -1,0 +1,81 @@
+"""The edge's parts, made of real servers, for tests that speak HTTP or gRPC."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from penstock.kernel.clock import Clock, SystemClock
+from penstock.kernel.db import Database, Tx
+from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
+from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
+from penstock.kernel.redis import Keys, Redis
+from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
+from penstock.kernel.webhooks import WebhookSettings
+
+SECRET = "a secret of at least thirty-two bytes"
+
+
+@dataclass(frozen=True)
+class EdgeSettings:
+    runtime: RuntimeSettings
+    identity: IdentitySettings
+    webhooks: WebhookSettings
+
+
+@dataclass(frozen=True)
+class EdgeParts:
+    settings: EdgeSettings
+    clock: Clock
+    database: Database
+    identity: Identity
+    health: Health
+    hub: StreamHub
+
+
+@asynccontextmanager
+async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: Any) -> AsyncIterator[EdgeParts]:
+    clock = SystemClock()
+    where = RuntimeSettings(**{"port": free_port(), "grpc_port": free_port(), **runtime})
+    identity_settings = IdentitySettings(secret=SECRET)
+    settings = EdgeSettings(where, identity_settings, WebhookSettings(allow_private=True))
+    checks = {
+        "database": database_check(database),
+        "redis": redis_check(redis),
+        "disk": disk_check(where.home, HealthSettings(disk_low=2, disk_full=1)),
+    }
+    health = Health(checks, clock, vital=frozenset({"database"}))
+    hub = StreamHub(
+        StreamReader(redis, keys, StreamSettings()),
+        Snapshots(database, {"dashboard": _topic_name}),
+        StreamSettings(),
+        clock,
+    )
+    hub.start()
+    identity = Identity(identity_settings, clock)
+    yield EdgeParts(settings, clock, database, identity, health, hub)
+    await hub.close()
+    await health.close()
+    await identity.close()
+
+
+def token(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60) -> str:
+    return issue_token(SECRET, Caller("alice", merchant, Role(role)), timedelta(seconds=seconds))
+
+
+def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1") -> dict[str, str]:
+    return {"Authorization": f"Bearer {token(role, merchant)}"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _topic_name(_tx: Tx, topic: str) -> dict[str, Any]:
+    return {"topic": topic}
