@@ -182,7 +182,7 @@ def disk_check(path: Path, settings: HealthSettings) -> Check:
     """Free space where the data directory is, or will be."""
 
     async def check() -> Finding:
-        free = await asyncio.to_thread(_free_space, path.absolute())
+        free = await asyncio.to_thread(_free_space, path)
         if free < settings.disk_full:
             return Finding(ComponentStatus.DOWN, f"{ByteSize(free).human_readable()} free")
         if free < settings.disk_low:
@@ -193,6 +193,7 @@ def disk_check(path: Path, settings: HealthSettings) -> Check:
 
 
 def _free_space(path: Path) -> int:
+    path = path.absolute()
     there = next(place for place in (path, *path.parents) if place.exists())
     return shutil.disk_usage(there).free
 

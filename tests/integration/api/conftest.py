@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fastapi import FastAPI
+from tests.support.edge import EdgeParts, edge_parts
 
 from penstock.api.app import create_app
 from penstock.api.server import serve
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.db import Database
 from penstock.kernel.redis import Keys, Redis, connect
-from tests.support.edge import EdgeParts, edge_parts
 
 
 @pytest.fixture(scope="session")

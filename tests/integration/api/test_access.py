@@ -6,12 +6,12 @@ import jwt
 import pytest
 from fastapi import APIRouter
 from starlette.routing import Route
+from tests.support.edge import SECRET, bearer, token
 
 from penstock.api import guard
 from penstock.api.access import ACCESS
 from penstock.api.guard import GuardedRoute, every_route_declared
 from penstock.kernel.identity import Role
-from tests.support.edge import SECRET, bearer, token
 
 STREAMS = {"/api/v1/dashboard/events"}  # never end: exercised over a socket in test_dashboard.py
 PLACES = sorted(ACCESS, key=lambda place: (place[1], place[0]))
@@ -86,7 +86,7 @@ class TestTheTable:
 
     def test_a_row_without_a_route_stops_the_start(self, app, monkeypatch):
         monkeypatch.setattr(guard, "ACCESS", {**ACCESS, ("GET", "/gone"): None})
-        with pytest.raises(LookupError, match="GET /gone has a row in .* but is no route"):
+        with pytest.raises(LookupError, match=r"GET /gone has a row in .* but is no route"):
             every_route_declared(app.routes)
 
     def test_a_route_that_nobody_guards_stops_the_start(self):

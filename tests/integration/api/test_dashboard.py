@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from tests.support.edge import bearer, token
 
 from penstock.kernel.streams import StreamEvent, StreamPublisher, StreamSettings
-from tests.support.edge import bearer, token
 
 PATH = "/api/v1/dashboard/events"
 

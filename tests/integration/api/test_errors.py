@@ -7,11 +7,11 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.support.edge import bearer
 
 from penstock.api.http_status import status_of
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.errors import PenstockError
-from tests.support.edge import bearer
 
 SHAPE = {"code", "message", "severity", "details", "request_id", "remedy"}
 

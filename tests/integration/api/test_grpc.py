@@ -8,11 +8,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.support.edge import edge_parts, free_port
 
 from penstock.kernel.db import Database
 from penstock.kernel.settings import SettingsError
 from penstock.rpc.server import serve
-from tests.support.edge import edge_parts, free_port
 
 
 @asynccontextmanager

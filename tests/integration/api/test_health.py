@@ -5,13 +5,15 @@ import time
 
 import httpx
 import pytest
+from tests.support.clock import TurnedClock
+from tests.support.edge import edge_parts, free_port
 
 from penstock.api.app import create_app
 from penstock.embedded import EmbeddedRedis
+from penstock.kernel import error_codes
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError
-from penstock.kernel import error_codes
 from penstock.kernel.health import (
     ComponentStatus,
     Finding,
@@ -24,8 +26,6 @@ from penstock.kernel.health import (
     store_check,
 )
 from penstock.kernel.redis import connect
-from tests.support.clock import TurnedClock
-from tests.support.edge import edge_parts, free_port
 
 
 class TestHealthy:
@@ -88,12 +88,13 @@ class TestTheDatabaseAway:
         started = time.monotonic()
         async with edge_parts(nowhere, redis_client, keys) as parts:
             app = create_app(parts)
-            for answer in await asyncio.gather(_get(app, "/health"), _get(app, "/health/ready")):
+            whole, ready, page = await asyncio.gather(*(_get(app, path) for path in ("/health", "/health/ready", "/")))
+            for answer in (whole, ready):
                 assert (answer.status_code, answer.json()["status"]) == (503, "unhealthy")
                 assert answer.json()["components"]["database"]["status"] == "down"
             assert time.monotonic() - started < 5
             assert (await _get(app, "/health/live")).status_code == 200
-            assert "Unhealthy" in (await _get(app, "/")).text
+            assert "Unhealthy" in page.text
             await app.state.readiness.close()
         await nowhere.close()
 

@@ -9,10 +9,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from tests.support.edge import bearer
 
 from penstock.api.access import ACCESS
 from penstock.api.routes import pages
-from tests.support.edge import bearer
 
 HIDDEN = {(method, route.path) for route in pages.router.routes for method in route.methods}
 

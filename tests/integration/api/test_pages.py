@@ -15,7 +15,7 @@ class TestTheStartPage:
 
     async def test_its_policy_allows_its_own_style_and_nothing_else(self, client):
         answer = await client.get("/")
-        style = re.search(r"<style>(.*)</style>", answer.text, re.S)[1]
+        style = re.search(r"<style>(.*)</style>", answer.text, re.DOTALL)[1]
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
         assert f"style-src 'sha256-{digest}'" in answer.headers["content-security-policy"]
         assert "<script" not in answer.text

@@ -10,13 +10,13 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.integration.api.conftest import until_answers
+from tests.support.edge import bearer, edge_parts
 
 from penstock.api import server as server_file
 from penstock.api.app import create_app
 from penstock.api.server import serve
 from penstock.kernel.settings import SettingsError
-from tests.integration.api.conftest import until_answers
-from tests.support.edge import bearer, edge_parts
 
 
 class TestATakenPort:

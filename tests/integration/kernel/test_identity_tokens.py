@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.clock import TurnedClock
 
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
-from tests.support.clock import TurnedClock
 
 SECRET = "a secret of at least thirty-two bytes"
 ALICE = Caller("alice", "m-1", Role.UPLOADER)

@@ -1,0 +1,71 @@
+"""A merchant's webhook endpoints over HTTP; acting for another merchant leaves a trace."""
+
+import uuid
+
+from tests.support.edge import bearer
+
+from penstock.kernel.db import fetch_all
+
+PATH = "/api/v1/webhooks"
+HOOK = {"url": "https://example.com/hook", "event_types": ["job.*"]}
+
+
+async def urls(client, headers, **params):
+    return [row["url"] for row in (await client.get(PATH, headers=headers, params=params)).json()["webhooks"]]
+
+
+class TestRegistering:
+    async def test_the_secret_is_shown_once(self, client, database):
+        made = await client.post(PATH, json=HOOK, headers=bearer())
+        assert made.status_code == 201
+        assert made.json()["secret"].startswith("whsec_")
+        (row,) = (await client.get(PATH, headers=bearer())).json()["webhooks"]
+        assert (row["endpoint_id"], row["created_by"]) == (made.json()["endpoint_id"], "alice")
+        assert "secret" not in row
+
+    async def test_a_wrong_address_or_event_type_is_refused(self, client, database):
+        answer = await client.post(PATH, json={"url": "ftp://example.com"}, headers=bearer())
+        assert (answer.status_code, answer.json()["code"]) == (400, "WEBHOOK_URL_REFUSED")
+        answer = await client.post(PATH, json={**HOOK, "event_types": ["Job done"]}, headers=bearer())
+        assert (answer.status_code, answer.json()["code"]) == (400, "REQUEST_INVALID")
+        assert await urls(client, bearer()) == []
+
+    async def test_a_removed_endpoint_is_gone(self, client, database):
+        made = (await client.post(PATH, json=HOOK, headers=bearer())).json()["endpoint_id"]
+        assert (await client.delete(f"{PATH}/{made}", headers=bearer())).status_code == 204
+        assert await urls(client, bearer()) == []
+        assert (await client.delete(f"{PATH}/{made}", headers=bearer())).json()["code"] == "NOT_FOUND"
+
+
+class TestMerchants:
+    async def test_one_neither_sees_nor_removes_anothers(self, client, database):
+        made = (await client.post(PATH, json=HOOK, headers=bearer(merchant="m-1"))).json()["endpoint_id"]
+        assert await urls(client, bearer(merchant="m-2")) == []
+        answer = await client.delete(f"{PATH}/{made}", headers=bearer(merchant="m-2"))
+        assert answer.json()["code"] == "NOT_FOUND"
+        assert await urls(client, bearer(merchant="m-1")) == [HOOK["url"]]
+
+    async def test_acting_for_another_is_explicit_and_written_down(self, client, database):
+        headers = bearer("admin", "m-1") | {"X-Request-Id": "req-7"}
+        answer = await client.post(PATH, json={**HOOK, "impersonate_merchant_id": "m-2"}, headers=headers)
+        assert answer.status_code == 201
+        assert await urls(client, bearer(merchant="m-2")) == [HOOK["url"]]
+        assert await urls(client, bearer(merchant="m-1")) == []
+        async with database.transaction() as tx:
+            (row,) = await fetch_all(tx, "select actor, action, merchant_id, request_id from audit_log")
+        assert row == {
+            "actor": "alice",
+            "action": "impersonate_merchant",
+            "merchant_id": "m-2",
+            "request_id": "req-7",
+        }
+
+    async def test_reading_and_removing_for_another_too(self, client, database):
+        made = (await client.post(PATH, json=HOOK, headers=bearer(merchant="m-2"))).json()["endpoint_id"]
+        admin = bearer("admin", "m-1")
+        assert await urls(client, admin, impersonate_merchant_id="m-2") == [HOOK["url"]]
+        answer = await client.delete(f"{PATH}/{made}", params={"impersonate_merchant_id": "m-2"}, headers=admin)
+        assert answer.status_code == 204
+
+    async def test_an_unknown_id_is_not_found(self, client, database):
+        assert (await client.delete(f"{PATH}/{uuid.uuid4()}", headers=bearer())).status_code == 404
