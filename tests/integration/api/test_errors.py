@@ -181,7 +181,7 @@ class TestHeaders:
         assert headers["x-content-type-options"] == "nosniff"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["cache-control"] == "no-store"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
 
     async def test_errors_have_them_too(self, client):
         assert (await client.get("/nothing")).headers["x-content-type-options"] == "nosniff"

@@ -19,7 +19,8 @@ from penstock.rpc.server import serve
 async def running(parts):
     stop = asyncio.Event()
     serving = asyncio.create_task(serve(parts, stop))
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{parts.settings.runtime.grpc_port}") as channel:
+    address = f"127.0.0.1:{parts.settings.runtime.grpc_port}"
+    async with grpc.aio.insecure_channel(address, [("grpc.initial_reconnect_backoff_ms", 50)]) as channel:
         await asyncio.wait_for(channel.channel_ready(), 10)
         yield channel, stop
     stop.set()
