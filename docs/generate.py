@@ -21,7 +21,8 @@ def errors() -> str:
         "Every refusal is `{code, message, remedy, severity, details, request_id}`.",
         "Codes never change with the language.",
         "",
-        "| code | HTTP | severity | retry | message | what to do | 说明 | 处理办法 |", "|---|---|---|---|---|---|---|---|",
+        "| code | HTTP | severity | retry | message | what to do | 说明 | 处理办法 |",
+        "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     lines += [
         f"| `{row.code}` | {status_of(row)} | {row.severity} | {'yes' if row.retryable else 'no'} | {row.message.en} |"

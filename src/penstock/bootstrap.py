@@ -41,6 +41,7 @@ from penstock.kernel.streams import (
     StreamSettings,
 )
 from penstock.kernel.telemetry import TelemetrySettings, start_telemetry
+from penstock.kernel.telemetry.metrics import metrics_server
 from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
 from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
 
@@ -165,6 +166,10 @@ async def started(
     async with AsyncExitStack() as stack:
         worker_id = settings.workers.name()
         stack.callback(start_telemetry(role, worker_id, settings.telemetry).close)
+        if role == "serve" and not settings.identity.can_check:
+            raise SettingsError("No token could be checked: set PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL.")
+        if role != "serve" and settings.telemetry.metrics_port:
+            stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
         clock = SystemClock()
         database = Database(_url(settings, "database"), name=role, size=settings.runtime.pool_size)
         await database.open()

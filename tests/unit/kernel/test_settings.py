@@ -66,7 +66,7 @@ class TestReading:
 class TestRefusing:
     def test_a_wrong_value_is_named_with_its_place_and_the_reason(self, file, monkeypatch):
         monkeypatch.setenv("EX_COUNT", "none")
-        with pytest.raises(SettingsError, match="EX_COUNT from the environment is 'none'.*integer"):
+        with pytest.raises(SettingsError, match=r"EX_COUNT from the environment is 'none'.*integer"):
             file("").load(Example)
 
     def test_a_wrong_duration_shows_how_to_write_one(self, file):

@@ -1,10 +1,9 @@
 """How tokens are checked: a local secret, a provider's published keys, or both."""
 
 from datetime import timedelta
-from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.settings import SettingsGroup
@@ -56,8 +55,7 @@ class IdentitySettings(SettingsGroup):
             raise ValueError("must start with https:// (http:// only on this machine)")
         return value
 
-    @model_validator(mode="after")
-    def _has_a_way_to_check(self) -> Self:
-        if not self.secret.get_secret_value() and not self.jwks_url:
-            raise ValueError("no token could be checked: set PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL")
-        return self
+    @property
+    def can_check(self) -> bool:
+        """Is there anything to check a token with?"""
+        return bool(self.secret.get_secret_value() or self.jwks_url)

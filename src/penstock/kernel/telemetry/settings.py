@@ -40,6 +40,9 @@ class TelemetrySettings(SettingsGroup):
     otlp_endpoint: str = Field(
         "", description="OpenTelemetry collector, for example http://localhost:4318; empty: no traces"
     )
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="Port of /metrics for a worker or scheduler that runs alone; 0: none"
+    )
     trace_ratio: float = Field(1.0, ge=0, le=1, description="Share of new traces that is recorded")
 
     @field_validator("otlp_endpoint")
