@@ -46,16 +46,6 @@ async def sandbox(pool: Sandbox) -> AsyncIterator[Sandbox]:
     assert [answer.value for answer in answers] == [1, 2, 3, 4, 5, 6]
 
 
-def children() -> set[int]:
-    found = set()
-    for each in psutil.Process().children():
-        try:
-            found |= {each.pid} if "worker.py" in " ".join(each.cmdline()) else set()
-        except psutil.Error:
-            continue
-    return found
-
-
 async def until(condition: Any, seconds: float = 5) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
@@ -329,9 +319,9 @@ class TestThePool:
 
     async def test_a_killed_worker_is_replaced_in_the_background(self) -> None:
         async with make() as one:
-            before = children()
+            before = children_of_pool(one)
             await one.call("hostile:segfault")
-            await until(lambda: len(children() - before) == 1)
+            await until(lambda: len(children_of_pool(one)) == 1 and children_of_pool(one) != before)
 
     async def test_workers_killed_while_idle_cost_no_call_its_result(self) -> None:
         async with make(workers=2) as two:
@@ -400,10 +390,20 @@ def children_of_pool(sandbox: Sandbox) -> list[int]:
 
 class TestStartingAndStopping:
     async def test_a_module_that_cannot_be_loaded_stops_the_start(self) -> None:
-        before = children()
+        pool = Sandbox(SandboxSettings(workers=3), preload=("no_such_module",))
         with pytest.raises(PenstockError, match=r"SANDBOX_UNAVAILABLE.*no_such_module"):
-            await Sandbox(SandboxSettings(), preload=("no_such_module",)).start()
-        assert children() == before
+            await pool.start()
+        assert children_of_pool(pool) == []
+
+    @pytest.mark.parametrize("after", [0, 0.01, 0.03, 0.06])
+    async def test_a_cancelled_start_leaves_nothing(self, after: float) -> None:
+        pool = make(workers=3)
+        starting = asyncio.create_task(pool.start())
+        await asyncio.sleep(after)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await pool.close()
+        assert children_of_pool(pool) == []
 
     async def test_no_descriptors_left_is_a_clear_error_and_passes(self) -> None:
         async with make() as one:
@@ -433,17 +433,22 @@ class TestStartingAndStopping:
         assert (await running).ending is Ending.CRASHED
         with pytest.raises(PenstockError, match="closed"):
             await waiting
-        with pytest.raises(PenstockError, match="not started"):
+        with pytest.raises(PenstockError, match="closed"):
             await one.call("hostile:add", 1, 2)
         assert not any(psutil.pid_exists(pid) for pid in workers)
 
     async def test_closing_while_a_worker_starts_leaves_none(self) -> None:
-        before = children()
         one = make()
         await one.start()
         await one.call("hostile:leave", 1)  # its replacement is on its way now
+        calling = asyncio.create_task(one.call("hostile:add", 1, 2))
+        await asyncio.sleep(0)
+        workers = children_of_pool(one)
         await one.close()
-        assert children() <= before
+        with pytest.raises(PenstockError, match="closed"):
+            await calling
+        assert children_of_pool(one) == []
+        assert not any(psutil.pid_exists(pid) for pid in workers)
 
     async def test_a_closed_pool_can_be_started_again(self) -> None:
         one = make()

@@ -50,29 +50,33 @@ class Sandbox:
     def strength(self) -> Strength:
         """What the operating system enforces here; known once started."""
         if self._strength is None:
-            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="not started")
+            raise _closed()
         return self._strength
 
     async def start(self) -> None:
         """All workers warm, or SANDBOX_UNAVAILABLE with the reason and nothing left running."""
-        self._directory = _passable_directory()
-        self._plan = Plan(self.settings, self.limits, self._preload, self._paths, Path(self._directory.name))
+        self._directory, self._line = _passable_directory(), _Line()
+        plan = Plan(self.settings, self.limits, self._preload, self._paths, Path(self._directory.name))
+        self._plan = plan
+        starts = [self._start_worker(plan) for _ in range(self.settings.workers)]
         try:
-            async with asyncio.TaskGroup() as starting:
-                started = [starting.create_task(self._start_worker(self._plan)) for _ in range(self.settings.workers)]
-        except BaseExceptionGroup as failures:
-            await self.close()
-            raise failures.exceptions[0] from None
+            # Not a task group, which would interrupt the others in the middle of ending theirs.
+            started = await asyncio.gather(*starts, return_exceptions=True)
         except BaseException:
             await self.close()
             raise
+        failures = [each for each in started if isinstance(each, BaseException)]
+        if failures:
+            await self.close()
+            raise failures[0]
         for each in started:
-            self._line.put(each.result())
+            if isinstance(each, Worker):
+                self._line.put(each)
 
     async def close(self) -> None:
         """End all workers; calls in progress end as crashed, callers in line are refused."""
         self._plan = None
-        self._line.refuse(PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="closed"))
+        self._line.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -135,14 +139,15 @@ class Sandbox:
                 self._give_back(worker)
 
     async def _take(self) -> Worker:
-        if self._plan is None:
-            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="not started")
+        plan = self._plan
+        if plan is None:
+            raise _closed()
         while (worker := await self._line.take()) is not None:
             if worker.is_fit():
                 return worker
             self._give_back(worker)
         try:
-            return await self._start_worker(self._plan)
+            return await self._start_worker(plan)
         except BaseException:
             self._line.put(None)
             raise
@@ -170,11 +175,15 @@ class Sandbox:
         await self._end(worker)
 
     async def _start_worker(self, plan: Plan) -> Worker:
-        worker = await Worker.start(plan)
         if self._plan is not plan:
-            await worker.end()
-            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="closed")
-        self._held.add(worker)
+            raise _closed()
+        worker = Worker(plan)
+        self._held.add(worker)  # until it is ended, whoever is cancelled meanwhile
+        try:
+            await worker.get_ready()
+        except BaseException:
+            await self._end(worker)
+            raise
         self._strength = worker.strength
         return worker
 
@@ -189,6 +198,7 @@ class _Line:
     def __init__(self) -> None:
         self._idle: deque[Worker | None] = deque()
         self._waiting: deque[asyncio.Future[Worker | None]] = deque()
+        self._open = True
 
     def put(self, worker: Worker | None) -> None:
         while self._waiting:
@@ -199,6 +209,8 @@ class _Line:
         self._idle.append(worker)
 
     async def take(self) -> Worker | None:
+        if not self._open:
+            raise _closed()
         if self._idle:
             return self._idle.popleft()
         mine: asyncio.Future[Worker | None] = asyncio.get_running_loop().create_future()
@@ -210,12 +222,16 @@ class _Line:
                 self.put(mine.result())  # handed over in the moment of giving up
             raise
 
-    def refuse(self, reason: PenstockError) -> None:
-        self._idle.clear()
+    def close(self) -> None:
+        self._open = False
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
-                waiting.set_exception(reason)
+                waiting.set_exception(_closed())
+
+
+def _closed() -> PenstockError:
+    return PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="the sandbox is closed")
 
 
 def _passable_directory() -> tempfile.TemporaryDirectory[str]:

@@ -86,48 +86,51 @@ class Plan:
 class Worker:
     """A warm process. After `usable` turns false it is only good for `end`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: Channel, directory: Path) -> None:
-        self._process = process
-        self._channel = channel
-        self._directory = directory
-        self._seen = psutil.Process(process.pid)
+    def __init__(self, plan: Plan) -> None:
+        """Start the process, or SANDBOX_UNAVAILABLE with the reason. From here on `end` must be called."""
+        with ExitStack() as undo:
+            try:
+                self._said = undo.enter_context(tempfile.TemporaryFile())
+                own, others = socket.socketpair()
+                undo.callback(own.close)
+                with others:
+                    self._directory = Path(tempfile.mkdtemp(dir=plan.directory))
+                    self._process = _spawn(plan, self._directory, others.fileno(), self._said)
+            except OSError as failure:  # out of processes, descriptors, disk
+                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=str(failure)) from failure
+            undo.pop_all()
+        self._plan = plan
+        self._channel = Channel(own)
+        self._seen: psutil.Process | None = None
         self._idle_memory = 0
+        self._lingered = False
+        self._in_use = asyncio.Lock()
         self.calls = 0
         self.usable = True
         self.strength = Strength.LIMITS_ONLY
-        self._lingered = False
-        self._in_call = asyncio.Lock()
 
-    @classmethod
-    async def start(cls, plan: Plan) -> "Worker":
-        """Ready to be called, or SANDBOX_UNAVAILABLE with the reason."""
-        with ExitStack() as stack:
-            try:
-                said = stack.enter_context(tempfile.TemporaryFile())
-                worker = _spawn(plan, said)
-            except OSError as failure:  # out of processes, descriptors, disk
-                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=str(failure)) from failure
-            try:
-                async with asyncio.timeout(plan.settings.start_seconds):
-                    await worker.greet(plan)
-            except (TimeoutError, ChannelClosed, FrameTooLarge, msgspec.DecodeError) as failure:
-                await worker.end()
-                said.seek(0)
-                reason = said.read()[-500:].decode(errors="replace") or f"it did not answer ({failure!r})"
-                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=reason) from failure
-            except BaseException:
-                await worker.end()
-                raise
-        return worker
+    async def get_ready(self) -> None:
+        """Locked in and loaded, or SANDBOX_UNAVAILABLE with the reason."""
+        try:
+            async with self._in_use, asyncio.timeout(self._plan.settings.start_seconds):
+                ready = await self._greet()
+        except (TimeoutError, ChannelClosed, FrameTooLarge, msgspec.DecodeError) as failure:
+            self._said.seek(0)
+            reason = self._said.read()[-500:].decode(errors="replace") or f"it did not answer ({failure!r})"
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=reason) from failure
+        if ready.error:
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=ready.error)
+        if ready.filter:
+            self.strength = Strength.FULL if ready.file_rules else Strength.NO_FILE_RULES
+        self._said.close()
+        self._idle_memory = self._memory()
 
-    async def greet(self, plan: Plan) -> None:
-        """Tell a new process what to give up and what to load, and wait until it has."""
-        readable = (*plan.paths, sys.base_prefix, sys.prefix, *_SYSTEM)
-        limits = plan.limits
+    async def _greet(self) -> _Ready:
+        limits = self._plan.limits
         start = {
             "parent": os.getpid(),
-            "preload": plan.preload,
-            "readable": readable,
+            "preload": self._plan.preload,
+            "readable": (*self._plan.paths, sys.base_prefix, sys.prefix, *_SYSTEM),
             "filter": filter_for(self._process.pid),
             "account": _nobody() if os.geteuid() == 0 else None,
             "memory": limits.memory,
@@ -135,12 +138,7 @@ class Worker:
             "open_files": limits.open_files,
         }
         await self._channel.send(msgspec.msgpack.encode(start))
-        ready = msgspec.msgpack.decode(await self._channel.receive(_ANSWER_ROOM), type=_Ready)
-        if ready.error:
-            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=ready.error)
-        if ready.filter:
-            self.strength = Strength.FULL if ready.file_rules else Strength.NO_FILE_RULES
-        self._idle_memory = self._memory()
+        return msgspec.msgpack.decode(await self._channel.receive(_ANSWER_ROOM), type=_Ready)
 
     async def call(self, call: "Call", returns: type[Value]) -> Outcome[Value]:
         """Any ending is an outcome. Only cancellation raises, and leaves the worker unusable."""
@@ -148,7 +146,7 @@ class Worker:
         self.usable = False  # until proven otherwise
         limits = call.limits
         try:
-            async with self._in_call, asyncio.timeout(limits.wall_seconds):
+            async with self._in_use, asyncio.timeout(limits.wall_seconds):
                 await self._channel.send(call.body, call.descriptors)
                 body = await self._channel.receive(limits.result_bytes + _ANSWER_ROOM)
         except TimeoutError:
@@ -183,8 +181,9 @@ class Worker:
 
     def _memory(self) -> int:
         try:
+            self._seen = self._seen or psutil.Process(self._process.pid)
             return int(self._seen.memory_info().rss)
-        except psutil.Error:
+        except (psutil.Error, OSError):  # gone, or we are out of descriptors: the next call will tell
             return 0
 
     def kill(self) -> None:
@@ -195,8 +194,9 @@ class Worker:
         """Kill, wait, and leave nothing behind."""
         self.kill()
         await self._status()
-        async with self._in_call:  # a call in progress hears of the end before its line is closed
+        async with self._in_use:  # a call in progress hears of the end before its line is closed
             self._channel.close()
+        self._said.close()
         await asyncio.to_thread(_remove, self._directory)
 
     async def _status(self) -> int:
@@ -239,27 +239,17 @@ def open_to_read(path: Path) -> int:
     raise ValueError(f"{path} is not a regular file")
 
 
-def _spawn(plan: Plan, said: IO[bytes]) -> Worker:
-    directory = Path(tempfile.mkdtemp(dir=plan.directory))
-    own, others = socket.socketpair()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-S", "-B", str(_PROGRAM), str(others.fileno())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            cwd=directory,
-            env=_environment(plan.paths, directory),
-            pass_fds=[others.fileno()],
-            start_new_session=True,  # Ctrl-C is for us; we end the workers
-        )
-    except OSError:
-        own.close()
-        _remove(directory)
-        raise
-    finally:
-        others.close()
-    return Worker(process, Channel(own), directory)
+def _spawn(plan: Plan, directory: Path, line: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-s", "-S", "-B", str(_PROGRAM), str(line)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=said,  # until it is ready
+        cwd=directory,
+        env=_environment(plan.paths, directory),
+        pass_fds=[line],
+        start_new_session=True,  # Ctrl-C is for us; we end the workers
+    )
 
 
 def _environment(paths: Sequence[str], directory: Path) -> dict[str, str]:
