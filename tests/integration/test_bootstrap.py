@@ -39,7 +39,7 @@ class TestRefusing:
 
     async def test_a_store_that_is_none_is_refused(self, environment):
         environment.setenv("PENSTOCK_STORE_URL", "ftp://x")
-        with pytest.raises(SettingsError, match="PENSTOCK_STORE_URL.*file://"):
+        with pytest.raises(SettingsError, match=r"PENSTOCK_STORE_URL.*file://"):
             await open_role("worker")
 
     async def test_only_the_role_that_checks_tokens_needs_a_key(self, environment):
