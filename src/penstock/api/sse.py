@@ -51,18 +51,15 @@ class _EventStream(Response):
             self._subscription.close()
             pump.cancel()
             gone.cancel()
-        if pump.done():
+        if pump.done() and not pump.cancelled():
             pump.result()
 
     async def _pump(self, send: Send) -> None:
-        patience = self._subscription.hub.settings.stall_sec
-        start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        going = await _sent(send, start, patience)
+        patiently = _LettingGo(send, self._subscription.hub.settings.stall_sec)
+        await patiently({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for chunk in self._chunks():
-            going = going and await _sent(send, _body(chunk, more=True), patience)
-            if not going:
-                return
-        await _sent(send, _body(b"", more=False), patience)
+            await patiently({"type": "http.response.body", "body": chunk, "more_body": True})
+        await patiently({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         """Everything that waits goes out as one chunk; a heartbeat is due whether or not there are events."""
@@ -78,18 +75,21 @@ class _EventStream(Response):
                 yield chunk
 
 
-def _body(chunk: bytes, *, more: bool) -> Message:
-    return {"type": "http.response.body", "body": chunk, "more_body": more}
+class _LettingGo:
+    """`send`, ending its task when the client takes nothing for too long. A bare timer: this is the hot path."""
 
+    def __init__(self, send: Send, patience: float) -> None:
+        self._send = send
+        self._patience = patience
+        self._task = asyncio.current_task()
 
-async def _sent(send: Send, message: Message, patience: float) -> bool:
-    """False: the client has stopped reading."""
-    try:
-        async with asyncio.timeout(patience):
-            await send(message)
-    except TimeoutError:
-        return False
-    return True
+    async def __call__(self, message: Message) -> None:
+        assert self._task is not None  # noqa: S101  made inside the pump
+        timer = asyncio.get_running_loop().call_later(self._patience, self._task.cancel)
+        try:
+            await self._send(message)
+        finally:
+            timer.cancel()
 
 
 async def _until_gone(receive: Receive) -> None:

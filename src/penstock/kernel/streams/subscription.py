@@ -50,7 +50,7 @@ class Subscription:
         self._collecting = False
         self._behind = False
         self._seen_up_to: Position | None = None
-        self._awake = asyncio.Event()
+        self._waiting: asyncio.Future[bool] | None = None
         self._ahead: AsyncIterator[list[Notice]] | None = self._open()
         self._step: asyncio.Future[list[Notice] | None] | None = None
         self._ended = False
@@ -82,19 +82,19 @@ class Subscription:
                 QUEUE_OVERFLOW.inc()
                 self._behind = True
             self._queue.append(entry)
-        self._awake.set()
+        self._wake()
 
     def fall_behind(self, goes_on_after: Position | None = None) -> None:
         """The hub lost something of this topic; it may have had to go on from another place."""
         self._behind = True
         if goes_on_after is not None and self._seen_up_to is not None and self._seen_up_to > goes_on_after:
             self._seen_up_to = None  # made anew under a clock that was set back
-        self._awake.set()
+        self._wake()
 
     def end(self) -> None:
         """No more events: a reader that waits gets None."""
         self._ended = True
-        self._awake.set()
+        self._wake()
         if self._step is not None:
             self._step.cancel()
 
@@ -118,13 +118,19 @@ class Subscription:
         return self._checked(notices)
 
     async def _wakes_within(self, seconds: float) -> bool:
-        self._awake.clear()
+        """An event and a time-out in one future: this runs once per client and event."""
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(seconds, self._wake, False)
         try:
-            async with asyncio.timeout(seconds):
-                await self._awake.wait()
-        except TimeoutError:
-            return False
-        return True
+            return await self._waiting
+        finally:
+            timer.cancel()
+            self._waiting = None
+
+    def _wake(self, something: bool = True) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(something)
 
     def _drain(self) -> list[Notice]:
         entries, self._queue = self._queue, deque()
