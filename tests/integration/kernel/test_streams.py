@@ -108,6 +108,19 @@ class TestFollowing:
         await world.redis.xadd(world.keys.stream(JOB), {"n": "page_completed", "d": '{"n":1}'})
         assert numbers(await take(subscription, 1, seconds=3)) == [1]
 
+    async def test_it_comes_with_the_next_look_though_another_topic_is_busy(self, world, hub):
+        quiet, _busy = await opened(hub, Request(JOB)), await opened(hub, Request("job:2"))
+
+        async def chatter() -> None:
+            for fact in range(10_000):
+                await world.announce("job:2", fact)
+                await asyncio.sleep(0.02)
+
+        talking = asyncio.create_task(chatter())
+        await world.redis.xadd(world.keys.stream(JOB), {"n": "page_completed", "d": '{"n":1}'})
+        assert numbers(await take(quiet, 1, seconds=3)) == [1]
+        talking.cancel()
+
     async def test_a_broken_nudge_connection_is_made_anew_and_loses_nothing(self, world, hub):
         subscription = await opened(hub, Request(JOB))
         await world.redis.client_kill_filter(_type="pubsub")

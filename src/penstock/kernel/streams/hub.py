@@ -57,6 +57,7 @@ class StreamHub:
         self._run: str | None = None
         self._due: set[str] = set()
         self._look_at_all = True
+        self._next_look = 0.0
         self._awake = asyncio.Event()
         self._held: Counter[str | None] = Counter()
         self.doors = asyncio.Semaphore(_OPENING_AT_ONCE)
@@ -148,7 +149,7 @@ class StreamHub:
             if not self._due:
                 await self._wait_for_work()
             try:
-                if self._look_at_all:
+                if self._look_at_all or self.clock.monotonic() >= self._next_look:
                     await self._begin_catch_up()
                 await self._pull()
                 away = False
@@ -161,11 +162,9 @@ class StreamHub:
 
     async def _wait_for_work(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.catch_up_sec):
+            async with asyncio.timeout(max(0.0, self._next_look - self.clock.monotonic())):
                 await self._awake.wait()
-                self._awake.clear()
-                return
-        self._look_at_all = True
+        self._awake.clear()
 
     async def _begin_catch_up(self) -> None:
         run = await self.reader.run()
@@ -174,6 +173,7 @@ class StreamHub:
                 topic.doubtful = True
         self._run = run
         self._look_at_all = False
+        self._next_look = self.clock.monotonic() + self.settings.catch_up_sec
         self._due.update(self._topics)
 
     async def _pull(self) -> None:
