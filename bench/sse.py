@@ -6,7 +6,6 @@ share this one and cost the same in both runs.
 """
 
 import asyncio
-import gc
 import json
 import os
 import re
@@ -223,7 +222,6 @@ async def _serve_ours(port: int, database_url: str, redis_url: str) -> None:
         return event_stream(hub.subscribe(Request(topic)))
 
     # granian admits `backpressure` connections at once, and by default no more than its `backlog` of 128
-    gc.freeze()  # a full collection over everything imported would hold up every client
     server = Server(app, port=port, interface=Interfaces.ASGI, backlog=1024, backpressure=2048, log_enabled=False)
     await server.serve()
 
