@@ -61,9 +61,9 @@ class TestDuties:
             async with parts.database.transaction() as tx:
                 row = await fetch_one(
                     tx,
-                    "select count(*) as runs, count(last_error) as failed from schedule where last_ended_at is not null",
+                    "select count(*) as n, count(last_error) as failed from schedule where last_ended_at is not null",
                 )
-        assert (row["runs"], row["failed"]) == (len(tasks), 0)
+        assert (row["n"], row["failed"]) == (len(tasks), 0)
 
     async def test_old_changes_of_state_move_to_the_store_and_are_still_found(self, environment):
         async with started(load_settings(), role="scheduler") as parts:
