@@ -55,7 +55,7 @@ class Registration:
 
 async def register(tx: Tx, wanted: Registration, settings: WebhookSettings) -> dict[str, Any]:
     """Add an endpoint; the answer is the only time the secret is shown."""
-    await refuse_unsafe(wanted.url, settings)
+    await safe_address(wanted.url, settings)
     secret = _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
     row = await fetch_one(
         tx,
@@ -141,13 +141,21 @@ class WebhookCaller:
 
     async def _post(self, url: str, secret: str, event: StoredEvent) -> None:
         try:
-            await refuse_unsafe(url, self._settings)
+            address = await safe_address(url, self._settings)
         except PenstockError as refusal:
             raise SinkRefused(str(refusal)) from None
         body = json.dump_bytes(body_of(event))
         headers = signed_headers(secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
+        target = httpx.URL(url)
+        headers["host"] = target.netloc.decode()
         try:
-            async with self._client.stream("POST", url, content=body, headers=headers) as answer:
+            async with self._client.stream(
+                "POST",
+                target.copy_with(host=address),
+                content=body,
+                headers=headers,
+                extensions={"sni_hostname": target.host},
+            ) as answer:
                 status = answer.status_code
         except httpx.HTTPError as failure:
             raise SinkRefused(f"{type(failure).__name__}: {failure}") from None
@@ -180,29 +188,33 @@ def signed_headers(secret: str, message_id: str, timestamp: int, body: bytes) ->
     }
 
 
-async def refuse_unsafe(url: str, settings: WebhookSettings) -> None:
-    """Refuse what is no address, not https, or leads into our own network."""
+async def safe_address(url: str, settings: WebhookSettings) -> str:
+    """Where to connect to. Refuses what is no address, not https, or leads into our own network.
+
+    The caller connects to this very address, so that a name cannot lead elsewhere a moment after it was checked.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="not a web address") from None
+        raise _refused(url, "not a web address") from None
     if parts.scheme not in {"http", "https"} or not host or parts.username or parts.password:
-        raise PenstockError(
-            error_codes.WEBHOOK_URL_REFUSED, url=url, reason="needs https:// and a host, no credentials"
-        )
-    if settings.allow_private:
-        return
-    if parts.scheme != "https":
-        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="must be https")
-    for address in await _addresses(host, port or 443, url):
-        if not ipaddress.ip_address(address).is_global:
-            raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="leads into a private network")
+        raise _refused(url, "needs https:// and a host, no credentials")
+    if parts.scheme != "https" and not settings.allow_private:
+        raise _refused(url, "must be https")
+    addresses = await _resolve(host, port or 443, url)
+    if not settings.allow_private and not all(ipaddress.ip_address(each).is_global for each in addresses):
+        raise _refused(url, "leads into a private network")
+    return addresses[0]
 
 
-async def _addresses(host: str, port: int, url: str) -> list[str]:
+async def _resolve(host: str, port: int, url: str) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
-        raise PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason="the host name is not known") from None
+        raise _refused(url, "the host name is not known") from None
     return [str(info[4][0]) for info in found]
+
+
+def _refused(url: str, reason: str) -> PenstockError:
+    return PenstockError(error_codes.WEBHOOK_URL_REFUSED, url=url, reason=reason)

@@ -95,6 +95,14 @@ class TestCalling:
         assert told["type"] == "job.rejected"
         assert told["data"] == {"why": "加密"}
 
+    async def test_the_call_goes_to_the_address_that_was_checked_under_the_name_that_was_given(
+        self, database, caller, receiver
+    ):
+        await register(database, receiver.url.replace("127.0.0.1", "localhost"))
+        await happen(database, caller, event())
+        [(headers, _)] = receiver.calls
+        assert headers["host"].startswith("localhost:")
+
     async def test_a_merchant_hears_of_its_own_events_and_only_of_those_it_asked_for(self, database, caller, receiver):
         await register(database, receiver.url, "job.*")
         await happen(database, caller, event(), event("m2"), event(kind="upload.finished"))
@@ -156,7 +164,7 @@ class TestRegistering:
     )  # fmt: skip
     async def test_addresses_that_are_not_public_https_are_refused(self, url):
         with pytest.raises(PenstockError) as refused:
-            await webhooks.refuse_unsafe(url, WebhookSettings())
+            await webhooks.safe_address(url, WebhookSettings())
         assert refused.value.code is error_codes.WEBHOOK_URL_REFUSED
         assert refused.value.details["reason"]
 
