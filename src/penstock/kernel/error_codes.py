@@ -52,6 +52,12 @@ DISK_FULL = _row("DISK_FULL", Kind.UNAVAILABLE, _C,
 RATE_LIMITED = _row("RATE_LIMITED", Kind.UNAVAILABLE, _W,
     "请求过于频繁", "Too many requests",
     "请按 Retry-After 等待后重试", "Wait for the Retry-After time, then try again", retryable=True)
+CIRCUIT_OPEN = _row("CIRCUIT_OPEN", Kind.UNAVAILABLE, _C,
+    "上游服务熔断中", "Calls to this service are paused after repeated failures",
+    "系统会自动恢复，请稍后重试", "They resume by themselves; try again later", retryable=True)
+BUDGET_EXHAUSTED = _row("BUDGET_EXHAUSTED", Kind.UNAVAILABLE, _C,
+    "预算已用尽", "The budget is used up",
+    "请等待次日或提高预算", "Wait for the next day or raise the budget")
 REQUEST_INVALID = _row("REQUEST_INVALID", Kind.INVALID, _E,
     "请求参数不正确", "The request is not valid",
     "请按 details 中指出的字段修改后重试", "Correct the fields named in details and send it again")

@@ -55,6 +55,9 @@ class Keys:
     def rate(self, key: str) -> str:
         return f"{self.prefix}:rate:{{{key}}}"
 
+    def rate_origin(self) -> str:
+        return f"{self.prefix}:rate:origin"
+
     def circuit(self, key: str) -> str:
         return f"{self.prefix}:circuit:{{{key}}}"
 
