@@ -10,12 +10,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from itertools import pairwise
-from pathlib import Path
 
-from penstock.embedded import EmbeddedRedis
+from bench import servers
 from penstock.kernel.rategate import RateGate, RatePolicy
 from penstock.kernel.redis import Keys, Redis, connect
 
@@ -27,15 +25,9 @@ _PREFETCHING = RatePolicy(rate=1e6, burst=1_000_000, prefetch=100)
 
 def run(seconds: float = 60.0) -> dict[str, object]:
     """`seconds` is how long the sixteen run; the rest takes about five more."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        server = EmbeddedRedis(Path(name))
-        server.start()
-        try:
-            speed = asyncio.run(_measure_speed(server.url))
-            shared = _share(server.url, seconds)
-        finally:
-            server.stop()
+    with servers.redis() as url:
+        speed = asyncio.run(_measure_speed(url))
+        shared = _share(url, seconds)
     grants = [at for at, _ in shared]
     stretch = grants[-1] - grants[0]
     accuracy = (len(grants) - _SHARED.burst) / (stretch * _SHARED.rate)
@@ -68,7 +60,7 @@ def _worst_excess(grants: list[float]) -> float:
 
 def _share(url: str, seconds: float) -> list[tuple[float, float]]:
     """Each process reports every permit: when by Redis's clock, and how much later its caller had it."""
-    command = [sys.executable, __file__, "--share", url, str(seconds)]
+    command = [sys.executable, "-m", "bench.gate", "--share", url, str(seconds)]
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [subprocess.Popen(command, env=environ, **pipes) for _ in range(_PROCESSES)]

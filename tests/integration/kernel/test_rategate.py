@@ -350,3 +350,10 @@ class TestPrefetching:
         assert (await second.estimate("k", self.LEASED, 0)).permits == 40
         await drain(second, policy=self.LEASED)
         assert isinstance(await first.acquire("k", self.LEASED), Reject)
+
+    async def test_a_lease_that_ends_frees_room_only_for_what_comes_after(self, gate, clock):
+        policy = RatePolicy(rate=250, burst=7, prefetch=4, lease_ttl=2)
+        await gate.acquire("k", policy)
+        clock.advance(1)
+        decisions = [await gate.acquire("k", policy, cost=cost) for cost in (3, 3, 1, 1)]
+        assert [type(decision) for decision in decisions] == [Allow, Allow, Allow, Reject]

@@ -49,21 +49,6 @@ elseif s.run ~= run then
 end
 
 -- Bring the bucket to the present ---------------------------------------------------------------------------
-local leased = 0
-for id, lease in pairs(s.leases) do
-  if lease[2] <= now then
-    s.leases[id] = nil
-  elseif ask.done and ask.done.lease == id then
-    s.leases[id] = nil
-    s.level = s.level + math.min(ask.done.unspent, lease[1])
-    for _, window in pairs(s.windows) do
-      window.left = window.left + math.min(ask.done.unspent, lease[1])
-    end
-  else
-    leased = leased + lease[1]
-  end
-end
-
 local function effective_rate(moment)
   local floor = math.min(policy.min_rate, policy.rate)
   local ceiling = policy.rate
@@ -78,10 +63,46 @@ if s.at > math.max(now + HANDOVER, s.cool) then
   s.at, s.raised, s.level = now, now, math.min(s.level, 0)
 end
 
+local leased, lapsing = 0, {}
+for id, lease in pairs(s.leases) do
+  leased = leased + lease[1]
+  lapsing[#lapsing + 1] = { id = id, amount = lease[1], ends = lease[2] }
+end
+table.sort(lapsing, function(a, b)
+  return a.ends < b.ends
+end)
+
+-- The bucket grows under the cap that held at the time: a lease's room is free only from its end on.
 -- The rate of the interval's start is never above the true one: waiting never mints tokens.
+local function grow_until(moment)
+  if moment > s.at then
+    local grown = s.level + effective_rate(s.at) * (moment - s.at) / SECOND
+    s.level, s.at = math.min(policy.burst - leased, grown), moment
+  end
+end
+
+local function end_lease(id, amount, unspent)
+  s.leases[id] = nil
+  leased = leased - amount
+  s.level = s.level + unspent
+  for _, window in pairs(s.windows) do
+    window.left = window.left + unspent
+  end
+end
+
+for _, lease in ipairs(lapsing) do
+  if lease.ends <= now then
+    grow_until(lease.ends)
+    end_lease(lease.id, lease.amount, 0)
+  end
+end
+grow_until(now)
+local done = ask.done and s.leases[ask.done.lease]
+if done then
+  end_lease(ask.done.lease, done[1], math.min(ask.done.unspent, done[1]))
+end
 local cap = policy.burst - leased
-s.level = math.min(cap, s.level + effective_rate(s.at) * math.max(0, now - s.at) / SECOND)
-s.at = math.max(s.at, now)
+s.level = math.min(s.level, cap)
 
 local periods = math.floor((now - s.raised) / policy.cool_down)
 if periods > 0 then

@@ -325,7 +325,10 @@ class RateGate:
     def _memory(self, key: str) -> Memory:
         if not key:
             raise ValueError("a rate key cannot be empty")
-        return self._memories.setdefault(key, Memory())
+        memory = self._memories.get(key)
+        if memory is None:
+            memory = self._memories[key] = Memory()
+        return memory
 
     def _local_bucket(self, memory: Memory, policy: RatePolicy) -> LocalBucket:
         if memory.local is None:
