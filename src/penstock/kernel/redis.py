@@ -29,6 +29,9 @@ def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) 
         "retry": Retry(NoBackoff(), 1),
         "retry_on_error": [RedisConnectionError],
         "health_check_interval": 15,
+        # Naming itself to a server that hangs makes the client connect, check, connect ... without end.
+        "lib_name": None,
+        "lib_version": None,
     }
     client: Redis = aioredis.Redis.from_url(url, **options)
     return client
