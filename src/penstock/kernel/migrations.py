@@ -10,9 +10,21 @@ from alembic.script import ScriptDirectory
 import penstock
 
 
+class SchemaTooNew(Exception):
+    """The database is at a revision that this code does not know: a newer release made it."""
+
+    def __init__(self, found: str, newest: str) -> None:
+        super().__init__(f"the database is at revision {found}, and the newest known here is {newest}")
+        self.found = found
+        self.newest = newest
+
+
 def migrate(url: str) -> str:
     """Apply what is missing; returns the revision the database is now at."""
     config = _config()
+    found = current_revision(url)
+    if found is not None and found not in known_revisions():
+        raise SchemaTooNew(found, newest_revision())
     config.attributes["url"] = "postgresql+psycopg" + url.removeprefix("postgresql").removeprefix("postgres")
     command.upgrade(config, "head")
     return newest_revision()
@@ -23,6 +35,10 @@ def newest_revision() -> str:
     if head is None:
         raise FileNotFoundError(f"no migrations in {directory()}")
     return head
+
+
+def known_revisions() -> set[str]:
+    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
 
 
 def current_revision(url: str) -> str | None:

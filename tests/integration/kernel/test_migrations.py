@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedPostgres
-from penstock.kernel.migrations import current_revision, directory, migrate, newest_revision
+from penstock.kernel.migrations import SchemaTooNew, current_revision, directory, migrate, newest_revision
 
 _SHAPE = """
 select 'column', table_schema, table_name, column_name || ' ' || data_type || ' ' || is_nullable || ' '
@@ -72,3 +72,12 @@ class TestMigrating:
 
     def test_an_empty_database_has_no_revision(self, fresh):
         assert current_revision(fresh("empty")) is None
+
+    def test_a_database_of_a_newer_release_is_refused(self, fresh):
+        url = fresh("newer")
+        migrate(url)
+        with psycopg.connect(url) as connection:
+            connection.execute("update alembic_version set version_num = '9999'")
+        with pytest.raises(SchemaTooNew) as refused:
+            migrate(url)
+        assert (refused.value.found, refused.value.newest) == ("9999", newest_revision())
