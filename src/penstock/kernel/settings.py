@@ -160,11 +160,15 @@ class SettingsFile:
     def _explain(self, group: type[SettingsGroup], wrong: ValidationError) -> str:
         lines = []
         for error in wrong.errors(include_url=False):
-            field = str(error["loc"][0]) if error["loc"] else "?"
+            said = error["msg"].removeprefix("Value error, ")
+            if not error["loc"]:  # of the group as a whole: the sentence names what to set
+                lines.append(said)
+                continue
+            field = str(error["loc"][0])
             name = group.variable(field)
             origin = "the environment" if name in os.environ else str(self.path or "the command line")
             value = "(hidden)" if _is_secret(group, field) else repr(error.get("input"))
-            lines.append(f"{name} from {origin} is {value}: {error['msg'].removeprefix('Value error, ')}")
+            lines.append(f"{name} from {origin} is {value}: {said}")
         return "\n".join(lines)
 
 

@@ -91,6 +91,11 @@ class TestRefusing:
         read = file("EX_KEY = 'hush'").load(Example)
         assert "hush" not in str(source.show(read)) + repr(read)
 
+    def test_what_is_wrong_with_a_group_as_a_whole_is_said_as_it_is(self, monkeypatch):
+        monkeypatch.delenv("PENSTOCK_JWT_SECRET", raising=False)
+        with pytest.raises(SettingsError, match=r"^no token could be checked: set PENSTOCK_JWT_SECRET"):
+            SettingsFile(None).load(GROUPS["identity"])
+
     def test_settings_cannot_be_changed_after_the_start(self, file):
         with pytest.raises(ValueError, match="frozen"):
             file("").load(Example).count = 4
