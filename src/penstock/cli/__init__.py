@@ -1,0 +1,69 @@
+"""The command line: `penstock COMMAND`. Each command lives in a file of its own and imports what it needs.
+
+Our own errors end as one sentence on stderr and exit code 1; PENSTOCK_DEBUG=1 shows where they came from.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from penstock.cli import bench, config, doctor, migrate, screen, token, up, version
+from penstock.cli import roles as role_commands
+from penstock.embedded.failure import EmbeddedFailure
+from penstock.embedded.stopping import Interrupted
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.settings import SettingsError
+
+app = typer.Typer(
+    name="penstock",
+    help="Penstock takes in documents and records, once each, and turns them into checked, structured records.\n\n"
+    "New here? Run [bold]penstock up[/bold] and open the address it prints.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for part in (up, role_commands, doctor, config, token, migrate, bench, version):
+    part.register(app)
+
+
+def main(arguments: Sequence[str] | None = None, *, roles: role_commands.Roles) -> None:
+    """Run a command; an error of ours becomes a sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a tick shows a question mark
+    try:
+        app(args=list(arguments) if arguments is not None else None, prog_name="penstock", obj=roles)
+    except (KeyboardInterrupt, Interrupted):
+        sys.exit(130)
+    except BrokenPipeError:  # `penstock config | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as failure:
+        if os.environ.get("PENSTOCK_DEBUG"):
+            raise
+        screen.say_failure(_sentence(failure))
+        sys.exit(1)
+
+
+def _sentence(failure: Exception) -> str:
+    language = screen.language()
+    if isinstance(failure, EmbeddedFailure):
+        return failure.in_language(language)
+    if isinstance(failure, screen.Refusal):
+        return failure.sentence.in_language(language)
+    if isinstance(failure, PenstockError):
+        details = "".join(f" {key}={value}" for key, value in failure.details.items())
+        said = failure.code.message.in_language(language)
+        return f"{said} ({failure.code.code}{details}). {failure.code.remedy.in_language(language)}."
+    if isinstance(failure, SettingsError):
+        return str(failure)
+    unexpected = screen.text(
+        "Something unexpected happened; run it again with PENSTOCK_DEBUG=1 to see where",
+        "发生意外错误；设置 PENSTOCK_DEBUG=1 后重试可查看详情",
+    )
+    return f"{unexpected}: {type(failure).__name__}: {failure}"

