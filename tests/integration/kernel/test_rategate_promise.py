@@ -192,9 +192,10 @@ class TestRedisLost:
         away = [at for at, _ in grants if killed + 0.1 < at < back]
         assert 0 < len(away) <= 1 + policy.rate * (back - killed)  # the shares together are the rate
         assert all(is_local for at, is_local in grants if killed + 0.1 < at < back)
-        assert not [at for at, is_local in grants if is_local and at > back + 0.6]
+        assert not [at for at, is_local in grants if is_local and at > back + 1]
         assert sum(not is_local for at, is_local in grants if at > back) > 0.5 * policy.rate * (5 - back - 1)
-        assert worst_excess([(at, 1) for at, _ in grants], policy.rate, policy.burst) <= 0.05 * policy.rate
+        assert sum(back < at < back + 0.5 for at, _ in grants) <= 0.5 * policy.rate + 2  # nobody stampedes
+        assert worst_excess([(at, 1) for at, _ in grants], policy.rate, policy.burst) <= 0.1 * policy.rate
 
     async def test_a_restarted_redis_gives_no_fresh_burst(self, own_redis, meet):
         policy = RatePolicy(rate=0.5, burst=20)
