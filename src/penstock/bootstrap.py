@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from penstock.kernel import sinks, webhooks
+from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Deliveries, DeliverySettings, Receivers
@@ -24,6 +25,7 @@ from penstock.kernel.identity import Identity, IdentitySettings
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.queue import Queue
+from penstock.kernel.rategate import GateSettings
 from penstock.kernel.reactions import Reaction, Reactions
 from penstock.kernel.redis import Keys, Redis, RedisAway, connect
 from penstock.kernel.relay import Outlets, Relay, RelaySettings
@@ -60,6 +62,7 @@ class Settings:
     scheduler: SchedulerSettings
     deliveries: DeliverySettings
     webhooks: WebhookSettings
+    gate: GateSettings
     sandbox: SandboxSettings
     health: HealthSettings
     retention: RetentionSettings
@@ -115,6 +118,7 @@ class Parts:
         """Scheduled work; one line each."""
         return [
             Duty("workers.judge_silence", timedelta(seconds=15), self._judge_silence),
+            Duty("budgets.expire", timedelta(minutes=1), self._expire_budgets),
             Duty("retention.archive", timedelta(hours=6), self._archive),
             Duty("store.sweep", timedelta(hours=1), self._sweep_store),
         ]
@@ -130,6 +134,11 @@ class Parts:
             await fence.hold(tx)
             for worker_id, verdict in (await judge_silence(tx, self.settings.workers)).items():
                 log.warning("worker_silent", worker=worker_id, verdict=verdict)
+
+    async def _expire_budgets(self, fence: Fence) -> None:
+        async with self.database.transaction() as tx:
+            await fence.hold(tx)
+            await Budgets().expire(tx)
 
     async def _archive(self, fence: Fence) -> None:  # noqa: ARG002  safe to run twice: see retention.py
         settings = self.settings.retention
