@@ -27,7 +27,8 @@ from penstock.kernel import error_codes, json
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.events import StoredEvent, matches
+from penstock.kernel.events import Event, StoredEvent, matches
+from penstock.kernel.outbox import announce
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
 
@@ -54,7 +55,7 @@ class Registration:
 
 
 async def register(tx: Tx, wanted: Registration, settings: WebhookSettings) -> dict[str, Any]:
-    """Add an endpoint; the answer is the only time the secret is shown."""
+    """Add an endpoint; the answer is the only time the secret is shown. Its first call tells of this registration."""
     await safe_address(wanted.url, settings)
     secret = _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
     row = await fetch_one(
@@ -63,7 +64,9 @@ async def register(tx: Tx, wanted: Registration, settings: WebhookSettings) -> d
         " values (%s, %s, %s, %s, %s) returning endpoint_id, url, event_types, created_at",
         (wanted.merchant_id, wanted.url, secret, list(wanted.event_types), wanted.created_by),
     )
-    return {**(row or {}), "secret": secret}
+    made = {**(row or {}), "secret": secret}
+    await announce(tx, _told("registered", str(made["endpoint_id"]), wanted.merchant_id))
+    return made
 
 
 async def endpoints(tx: Tx, merchant_id: str) -> list[dict[str, Any]]:
@@ -86,6 +89,11 @@ async def remove(tx: Tx, endpoint_id: UUID, merchant_id: str) -> None:
     )
     if row is None:
         raise PenstockError(error_codes.NOT_FOUND, endpoint_id=str(endpoint_id))
+    await announce(tx, _told("removed", str(endpoint_id), merchant_id))
+
+
+def _told(what: str, endpoint_id: str, merchant_id: str) -> Event:
+    return Event(f"webhook.{what}", "webhook", endpoint_id, merchant_id=merchant_id)
 
 
 async def rows_for(tx: Tx, events: Sequence[StoredEvent]) -> list[tuple[int, str, str]]:

@@ -54,6 +54,7 @@ class TestHealthy:
 
 class TestRedisAway:
     async def test_killing_it_degrades_within_five_seconds_and_starting_it_heals(self, home, database, keys):
+        (home / "second").mkdir(mode=0o755)
         server = EmbeddedRedis(home / "second")
         server.start()
         client = connect(server.url)

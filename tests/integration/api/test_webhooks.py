@@ -7,7 +7,7 @@ from tests.support.edge import bearer
 from penstock.kernel.db import fetch_all
 
 PATH = "/api/v1/webhooks"
-HOOK = {"url": "https://example.com/hook", "event_types": ["job.*"]}
+HOOK = {"url": "https://127.0.0.1/hook", "event_types": ["job.*"]}
 
 
 async def urls(client, headers, **params):

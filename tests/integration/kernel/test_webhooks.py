@@ -66,6 +66,8 @@ async def caller(database):
 
 
 async def register(database: Database, url: str, *types: str, merchant: str = "m1"):
+    """For job events, unless other types are named ("*": all)."""
+    types = types or ("job.*",)
     async with database.transaction() as tx:
         return await webhooks.register(tx, Registration(merchant, url, types, "u1"), LOCAL)
 
@@ -94,6 +96,15 @@ class TestCalling:
         told = Webhook(made["secret"]).verify(body.decode(), headers)
         assert told["type"] == "job.rejected"
         assert told["data"] == {"why": "加密"}
+
+    async def test_the_first_call_tells_of_the_registration_so_that_one_can_see_that_it_works(
+        self, database, caller, receiver
+    ):
+        made = await register(database, receiver.url, "*")
+        await happen(database, caller)
+        [(headers, body)] = receiver.calls
+        told = Webhook(made["secret"]).verify(body.decode(), headers)
+        assert (told["type"], told["entity"]["id"]) == ("webhook.registered", str(made["endpoint_id"]))
 
     async def test_the_call_goes_to_the_address_that_was_checked_under_the_name_that_was_given(
         self, database, caller, receiver
