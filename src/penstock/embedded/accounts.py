@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.embedded.failure import EmbeddedFailure
+from penstock.embedded.failure import EmbeddedFailure, cannot_use
 from penstock.kernel.errors import Sentence
 
 
@@ -75,6 +75,13 @@ def refuse_unreachable(directory: Path, account: Account | None, remedy: Sentenc
         f"以 root 启动时 PostgreSQL 与 Redis 以“{account.name}”账号运行，而该账号无法进入 {closed}"
         f"（{directory} 位于其中）：{remedy.zh}，或以普通用户运行 Penstock。",
     )
+
+
+def make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise cannot_use(directory, failure) from failure
 
 
 def own(path: Path, account: Account | None) -> None:

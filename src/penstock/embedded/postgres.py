@@ -17,7 +17,7 @@ from urllib.parse import quote
 import psycopg
 
 from penstock.embedded import process
-from penstock.embedded.accounts import INSTALL_ELSEWHERE, own, refuse_unreachable, server_account
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, refuse_unreachable, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
 from penstock.embedded.sockets import socket_directory
 
@@ -58,6 +58,7 @@ class EmbeddedPostgres:
     def launch(self) -> None:
         """Make the cluster if there is none, and set the server going; recovery may take it a while."""
         major, programs = _installed(self.data)
+        make(self.data.parent)
         refuse_unreachable(self.data.parent, self._account)
         refuse_unreachable(programs, self._account, INSTALL_ELSEWHERE)
         try:

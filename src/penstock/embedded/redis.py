@@ -16,7 +16,7 @@ from urllib.parse import quote
 import redis
 
 from penstock.embedded import process
-from penstock.embedded.accounts import INSTALL_ELSEWHERE, own, refuse_unreachable, server_account
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, refuse_unreachable, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use
 from penstock.embedded.sockets import socket_directory
 
@@ -43,6 +43,7 @@ class EmbeddedRedis:
     def start(self, *, seconds: float = 30) -> None:
         self.put_aside = None
         program = binary()
+        make(self.data.parent)
         refuse_unreachable(Path(program).parent, self._account, INSTALL_ELSEWHERE)
         refuse_unreachable(self.data.parent, self._account)
         try:
