@@ -1,7 +1,6 @@
 """Where the servers are: named by settings, or brought by a `penstock up` that runs on the data directory."""
 
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def identity_settings(data: Path | None, *, must_exist: bool = True) -> Identity
     if home.has_secret():
         return source.load(IdentitySettings, secret=home.secret())
     if not must_exist:  # the first `penstock up` makes one
-        return source.load(IdentitySettings, secret=secrets.token_urlsafe(48))
+        return source.load(IdentitySettings)
     raise Refusal(
         f"There is no secret to sign with: run `penstock up` on {home.path} once, name its directory with --data,"
         " or set PENSTOCK_JWT_SECRET.",
