@@ -54,7 +54,6 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         StreamSettings(),
         clock,
     )
-    hub.start()
     identity = Identity(identity_settings, clock)
     yield EdgeParts(settings, clock, database, identity, health, hub)
     await hub.close()

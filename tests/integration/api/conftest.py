@@ -46,6 +46,7 @@ async def parts(database: Database, redis_client: Redis, keys: Keys) -> AsyncIte
 async def served(parts: EdgeParts) -> AsyncIterator[str]:
     """The address of the application on a real socket."""
     stop = asyncio.Event()
+    parts.hub.start()
     serving = asyncio.create_task(serve(parts, stop))
     address = f"http://127.0.0.1:{parts.settings.runtime.port}"
     await until_answers(address, serving)
