@@ -10,11 +10,10 @@ from penstock.cli.findings import Finding, Level, ok
 from penstock.cli.places import Servers
 from penstock.cli.screen import language, text
 from penstock.embedded import EmbeddedFailure
-from penstock.embedded.accounts import INSTALL_ELSEWHERE, Account, refuse_unreachable, server_account
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, Account, reaching, server_account
 from penstock.embedded.failure import free_megabytes
 from penstock.embedded.ports import is_free, listener
 from penstock.embedded.postgres import installed_versions
-from penstock.embedded.process import as_account
 from penstock.embedded.redis import binary
 
 _OLDEST_PYTHON = (3, 11)
@@ -57,9 +56,14 @@ def redis_runs(servers: Servers) -> Finding:
 def _runs(name: str, program: Path, account: Account | None) -> Finding:
     name = text(f"{name} program", f"{name} 程序")
     try:
-        refuse_unreachable(program.parent, account, INSTALL_ELSEWHERE)
+        account = reaching(account, program.parent, INSTALL_ELSEWHERE)
         tried = subprocess.run(
-            [str(program), "--version"], capture_output=True, text=True, check=True, timeout=10, **as_account(account)
+            [str(program), "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+            preexec_fn=account.become if account else None,
         )
     except EmbeddedFailure as failure:
         return Finding(name, Level.FAIL, failure.in_language(language()))

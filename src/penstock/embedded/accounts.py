@@ -1,9 +1,15 @@
-"""Who the servers run as. PostgreSQL refuses root, so root lends it an ordinary account."""
+"""Who the servers run as. PostgreSQL refuses root, so root lends it an ordinary account.
 
+Root may have put Penstock, or its data, where that account cannot go (a checkout under /root, a private temporary
+directory). Then the account keeps one right of root's: to pass through closed directories.
+"""
+
+import ctypes
 import os
 import pwd
 import subprocess
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.embedded.failure import EmbeddedFailure, cannot_use
@@ -16,18 +22,52 @@ class Account:
 
     uid: int
     gid: int
+    has_passage: bool = False  # keeps root's right to pass through closed directories
 
     @property
     def name(self) -> str:
         return account_name(self.uid)
 
+    def become(self) -> None:
+        """Called in a new process, before its program: stop being root."""
+        if self.has_passage:
+            _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
+        os.setgroups([])
+        os.setgid(self.gid)
+        os.setuid(self.uid)
+        if self.has_passage:
+            _keep_passage()
+
     def can_enter(self, directory: Path) -> bool:
         """Asked of the kernel rather than worked out, so that access lists count too."""
         tried = subprocess.run(
             ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(directory)],
-            check=False, capture_output=True, cwd="/", user=self.uid, group=self.gid, extra_groups=[],
+            check=False, capture_output=True, cwd="/", preexec_fn=self.become,
         )  # fmt: skip
         return tried.returncode == 0
+
+
+_PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 28, 47, 2
+_SECBIT_NO_SETUID_FIXUP = 1 << 2  # rights outlive the change of account, and access() counts them, as initdb does
+_CAPABILITY_VERSION = 0x20080522
+_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE = 2, 1  # containers often have only the second, which includes the first
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _prctl(*arguments: int) -> int:
+    return -1 if _LIBC is None else int(_LIBC.prctl(*arguments, *[0] * (5 - len(arguments))))
+
+
+def _keep_passage() -> None:
+    """Of root's rights, carry one into the program and drop the rest."""
+    if _LIBC is None:
+        return
+    for capability in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE):
+        bit = 1 << capability
+        header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+        sets = (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)  # effective, permitted, inheritable; twice 32 bits
+        if _LIBC.capset(header, sets) == 0 and _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability) == 0:
+            return
 
 
 def server_account(existing: Path) -> Account | None:
@@ -64,10 +104,13 @@ INSTALL_ELSEWHERE = Sentence(
 )
 
 
-def refuse_unreachable(directory: Path, account: Account | None, remedy: Sentence = ELSEWHERE) -> None:
-    """Root can go where the servers' account cannot: name the directory that stands in the way."""
+def reaching(account: Account | None, directory: Path, remedy: Sentence = ELSEWHERE) -> Account | None:
+    """The account, with passage if it needs that to get there; a sentence names the closed directory if it cannot."""
     if account is None or account.can_enter(directory):
-        return
+        return account
+    lent = replace(account, has_passage=True)
+    if lent.can_enter(directory):
+        return lent
     closed = next((part for part in reversed(directory.parents) if not account.can_enter(part)), directory)
     raise EmbeddedFailure(
         f"Started by root, PostgreSQL and Redis run as '{account.name}', and that account cannot enter {closed}, where"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.embedded.accounts import account_name, refuse_unreachable, server_account
+from penstock.embedded.accounts import account_name, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full, free_megabytes
 from penstock.embedded.process import born_at, end_leftover
 
@@ -68,7 +68,7 @@ class Home:
         try:
             existing = next(path for path in (self.path, *self.path.parents) if path.is_dir())
             self._refuse_a_stranger()
-            refuse_unreachable(existing, server_account(self.path / "pgdata"))
+            reaching(server_account(self.path / "pgdata"), existing)
             _try_writing(existing)
             self._refuse_too_little_space()
         except OSError as failure:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import psycopg
 
 from penstock.embedded import process
-from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, refuse_unreachable, server_account
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
 from penstock.embedded.sockets import socket_directory
 
@@ -59,8 +59,8 @@ class EmbeddedPostgres:
         """Make the cluster if there is none, and set the server going; recovery may take it a while."""
         major, programs = _installed(self.data)
         make(self.data.parent)
-        refuse_unreachable(self.data.parent, self._account)
-        refuse_unreachable(programs, self._account, INSTALL_ELSEWHERE)
+        self._account = reaching(self._account, self.data.parent)
+        self._account = reaching(self._account, programs, INSTALL_ELSEWHERE)
         try:
             own(self._sockets, self._account)
             self._clear_leftovers()
@@ -123,8 +123,7 @@ class EmbeddedPostgres:
             text=True,
             check=False,
             env=_plain_environment(),
-            preexec_fn=process.tied_to_us(signal.SIGKILL),
-            **process.as_account(self._account),
+            preexec_fn=process.entering(self._account, signal.SIGKILL),
         )
         if done.returncode != 0:
             raise self._not_made(done.stderr.strip())

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -44,32 +43,26 @@ def spawn(
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
-                preexec_fn=tied_to_us(death_signal),  # noqa: PLW1509  two system calls, and we run one thread
+                preexec_fn=entering(account, death_signal),  # noqa: PLW1509  system calls only, and we run one thread
                 env=environment,
-                **as_account(account),
             )
     except OSError as failure:
         raise cannot_use(Path(failure.filename or log), failure) from failure
 
 
-def as_account(account: Account | None) -> dict[str, Any]:
-    """The arguments of `subprocess` that make a program run under an account."""
-    if account is None:
-        return {}
-    return {"user": account.uid, "group": account.gid, "extra_groups": []}
-
-
-def tied_to_us(death_signal: signal.Signals) -> Callable[[], None]:
-    """What a new process runs before its program: ask the kernel for a signal at our death."""
+def entering(account: Account | None, death_signal: signal.Signals) -> Callable[[], None]:
+    """What a new process runs before its program: take on the account, ask the kernel for a signal at our death."""
     us = os.getpid()
 
-    def tie() -> None:
+    def enter() -> None:
+        if account is not None:
+            account.become()  # first: a change of account clears the death signal
         if _LIBC is not None:
             _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal))
             if os.getppid() != us:  # we died before the kernel knew
                 os._exit(1)
 
-    return tie
+    return enter
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, seconds: float, log: Path) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import redis
 
 from penstock.embedded import process
-from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, refuse_unreachable, server_account
+from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use
 from penstock.embedded.sockets import socket_directory
 
@@ -44,8 +44,8 @@ class EmbeddedRedis:
         self.put_aside = None
         program = binary()
         make(self.data.parent)
-        refuse_unreachable(Path(program).parent, self._account, INSTALL_ELSEWHERE)
-        refuse_unreachable(self.data.parent, self._account)
+        self._account = reaching(self._account, Path(program).parent, INSTALL_ELSEWHERE)
+        self._account = reaching(self._account, self.data.parent)
         try:
             self._start_once(program, seconds)
         except EmbeddedFailure:
