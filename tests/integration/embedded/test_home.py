@@ -102,7 +102,7 @@ class TestPreparing:
         """Without root's rights to lend, as in a container that was given none."""
         closed = directory / "closed"
         closed.mkdir(mode=0o700)
-        code = "import sys; from penstock.embedded import Home; from pathlib import Path as P; Home(P(sys.argv[1])).prepare()"
+        code = "import pathlib, sys; from penstock.embedded import Home; Home(pathlib.Path(sys.argv[1])).prepare()"
         python = [sys.executable, "-c", code, str(closed / "data")]
         limited = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *python]
         done = subprocess.run(limited, capture_output=True, text=True, check=False)
