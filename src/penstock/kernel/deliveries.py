@@ -21,7 +21,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
-from penstock.kernel.errors import PenstockError
+from penstock.kernel.errors import PenstockError, reason_of
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.outbox import stored
@@ -116,18 +116,26 @@ class Deliveries:
 
     async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
         """Carry out one delivery; its failure is recorded, not raised, unless PostgreSQL itself is away."""
-        sink = str(lease.row["sink"])
+        try:
+            await self._attempt(lease, event, str(lease.row["sink"]))
+        except PenstockError as failure:
+            if not _is_taken_over(failure):
+                raise
+            log.info("delivery.taken_over", delivery_id=lease.key)
+
+    async def _attempt(self, lease: Lease, event: StoredEvent, sink: str) -> None:
         try:
             self._refuse_killer(lease)
             with continued(event.trace, "deliver", sink=sink, event_type=event.event.event_type):
                 async with asyncio.timeout(self._settings.handler_seconds.total_seconds()):
                     await self._hand_over(lease, event, sink)
         except PenstockError as failure:
-            if failure.code is error_codes.DB_UNAVAILABLE:
+            if failure.code is error_codes.DB_UNAVAILABLE or _is_taken_over(failure):
                 raise
-            if failure.code is error_codes.LEASE_LOST:
-                log.info("delivery.taken_over", delivery_id=lease.key)
-                return
+            await self._fail(lease, sink, failure)
+        except asyncio.CancelledError as failure:  # of something the handler waited for, or of ourselves
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
             await self._fail(lease, sink, failure)
         except Exception as failure:  # noqa: BLE001  handlers and sinks are foreign here; their failure is a fact to record
             await self._fail(lease, sink, failure)
@@ -173,10 +181,10 @@ class Deliveries:
             raise SinkRefused(f"no plug-in sink {name} is installed")
         return plugin.send
 
-    async def _fail(self, lease: Lease, sink: str, failure: Exception) -> None:
+    async def _fail(self, lease: Lease, sink: str, failure: BaseException) -> None:
         attempts = lease.row["attempts"] + 1
         dead = attempts >= self._settings.max_attempts or isinstance(failure, _Killer)
-        reason = f"{type(failure).__name__}: {failure}"[:500] if not isinstance(failure, _Killer) else str(failure)
+        reason = str(failure) if isinstance(failure, _Killer) else reason_of(failure)
         wait = exponential(
             attempts,
             first=self._settings.first_retry_seconds.total_seconds(),
@@ -202,6 +210,11 @@ update outbox_deliveries set due_at = %s
 
 class _Killer(Exception):
     pass
+
+
+def _is_taken_over(failure: PenstockError) -> bool:
+    """The delivery's own lease is lost; a handler may well have lost another one."""
+    return failure.code is error_codes.LEASE_LOST and failure.details.get("table") == INSIDE.table
 
 
 async def _now(tx: Tx) -> Any:

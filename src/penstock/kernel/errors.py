@@ -78,3 +78,9 @@ def _shown(details: Mapping[str, Any]) -> str:
     if not details:
         return ""
     return " (" + ", ".join(f"{key}={value!r}" for key, value in details.items()) + ")"
+
+
+def reason_of(failure: BaseException) -> str:
+    """What a failure says of itself, fit for a text column: short, and without what PostgreSQL cannot store."""
+    text = f"{type(failure).__name__}: {failure}".replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return text.encode(errors="replace").decode()[:500]

@@ -34,7 +34,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import failpoints
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import Kind, PenstockError, reason_of
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.outbox import stored
 from penstock.kernel.redis import RedisAway
@@ -159,7 +159,7 @@ class Relay:
             raise
         except Exception as refusal:  # noqa: BLE001  an outlet is foreign code: find the event it chokes on
             if len(events) == 1:
-                return {events[0].event_id: f"{type(refusal).__name__}: {refusal}"}
+                return {events[0].event_id: reason_of(refusal)}
             return await self._publish_singly(events)
         return {}
 
@@ -190,7 +190,7 @@ class Relay:
         _relayed.labels("relayed").inc(len(good))
         for event_id, reason in failed.items():
             row = await fetch_one(
-                tx, _FAIL, {"id": event_id, "error": reason[:500], "most": self._settings.max_attempts}
+                tx, _FAIL, {"id": event_id, "error": reason, "most": self._settings.max_attempts}
             )
             dead = row is not None and row["dead_at"] is not None
             _relayed.labels("dead" if dead else "refused").inc()

@@ -22,7 +22,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import pause
 from penstock.kernel.db import Database, Tx, fetch_one
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import Kind, PenstockError, reason_of
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.settings import SettingsGroup
 
@@ -148,7 +148,7 @@ class Scheduler:
             await duty.run(Fence(self._rows, lease))
         except Exception as failure:  # one duty's fault must not end the scheduler
             log.exception("duty.failed", duty=duty.name)
-            return f"{type(failure).__name__}: {failure}"[:500]
+            return reason_of(failure)
         return None
 
     async def _keep(self, duty: Duty, lease: Lease, work: asyncio.Task[str | None]) -> None:

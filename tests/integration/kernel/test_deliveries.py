@@ -162,6 +162,54 @@ class TestReacting:
         await paused
         assert await effects(database) == {"e": [1]}
 
+    @pytest.mark.parametrize("text", ["a \x00 byte", "half a pair \ud800"])
+    async def test_whatever_a_handler_says_in_its_failure_it_is_recorded(self, database, text):
+        async def handle(tx, event) -> None:
+            raise ValueError(text)
+
+        assert (await self._after_one_attempt(database, handle)).startswith("ValueError: ")
+
+    async def test_a_cancellation_inside_a_handler_is_a_failure_and_does_not_end_the_worker(self, database):
+        async def handle(tx, event) -> None:
+            inner = asyncio.ensure_future(asyncio.sleep(60))
+            inner.cancel()
+            await inner
+
+        assert (await self._after_one_attempt(database, handle)).startswith("CancelledError")
+
+    async def test_a_handler_that_lost_a_lease_of_its_own_has_failed(self, database):
+        async def handle(tx, event) -> None:
+            raise PenstockError(error_codes.LEASE_LOST, table="harvest_tasks", key="7")
+
+        assert (await self._after_one_attempt(database, handle)).startswith("PenstockError: LEASE_LOST")
+
+    async def test_a_failure_after_another_worker_took_over_changes_nothing(self, database):
+        class Overtaken(Deliveries):
+            async def _hand_over(self, lease, event, sink) -> None:
+                async with database.transaction() as tx:
+                    await leases.give_back(tx, INSIDE, [lease])
+                raise RuntimeError("too slow, and wrong")
+
+        to = receivers(Reaction("record", "*", record))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        overtaken = Overtaken(database, to, QUICK, owner="w")
+        [(lease, event)] = await overtaken._claim(INSIDE, 1)
+        await overtaken._deliver(lease, event)
+        await Deliveries(database, to, QUICK, owner="other").drain()
+        assert await effects(database) == {"e": [1]}
+
+    async def _after_one_attempt(self, database: Database, handle) -> str:
+        """What is on record once a worker has tried."""
+        to = receivers(Reaction("handle", "*", handle))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        await Deliveries(database, to, QUICK, owner="w").drain()
+        async with database.transaction() as tx:
+            row = await fetch_one(tx, "select attempts, last_error, leased_until from outbox_deliveries")
+        assert (row["attempts"], row["leased_until"]) == (1, None)
+        return row["last_error"]
+
     def test_two_reactions_of_one_name_are_refused(self):
         with pytest.raises(ValueError, match="two reactions"):
             Reactions([Reaction("x", "*", record), Reaction("x", "a.*", record)])

@@ -58,13 +58,13 @@ class TestRunning:
 
     async def test_a_failing_duty_is_recorded_and_runs_again_next_time(self, database):
         async def work(fence: Fence) -> None:
-            raise RuntimeError("no luck")
+            raise RuntimeError("no luck\x00")
 
         scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner="s")
         await scheduler.enrol()
         await asyncio.gather(*await scheduler.start_due())
         found = await row(database, "tidy")
-        assert found["last_error"] == "RuntimeError: no luck"
+        assert found["last_error"] == "RuntimeError: no luck\N{REPLACEMENT CHARACTER}"
         assert found["leased_until"] is None
 
     async def test_the_watchdog_keeps_a_long_run_alive(self, database):
