@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import PenstockError
@@ -49,16 +50,28 @@ class Database:
         try:
             async with self._pool.connection() as connection, connection.transaction():
                 yield connection
-        except (PoolTimeout, psycopg.OperationalError) as failure:
-            if isinstance(failure, psycopg.OperationalError) and not is_connection_lost(failure):
+                _refuse_failed(connection)
+        except psycopg.Error as failure:
+            if not is_connection_lost(failure):
                 raise
             raise PenstockError(error_codes.DB_UNAVAILABLE) from failure
 
 
-def is_connection_lost(failure: psycopg.OperationalError) -> bool:
-    """Server gone, restarting or refusing, as against a fault of the statement itself (class 08, 57P)."""
-    state = failure.sqlstate
-    return state is None or state.startswith(("08", "57P", "53"))
+def _refuse_failed(connection: Tx) -> None:
+    """PostgreSQL answers COMMIT after a failed statement with a silent rollback; that must not pass for success."""
+    if connection.info.transaction_status is TransactionStatus.INERROR:
+        raise psycopg.errors.InFailedSqlTransaction("a statement failed and its error was passed over: nothing is kept")
+
+
+# Connection trouble, shutting down, out of resources, cut off for pausing in a transaction, a standby.
+_AWAY = ("08", "57P", "53", "25P03", "25006")
+
+
+def is_connection_lost(failure: psycopg.Error) -> bool:
+    """Server gone, restarting or refusing, as against a fault of the statement itself."""
+    if failure.sqlstate is None:
+        return isinstance(failure, psycopg.OperationalError)
+    return failure.sqlstate.startswith(_AWAY)
 
 
 async def fetch_one(tx: Tx, query: Any, params: Any = None) -> dict[str, Any] | None:
