@@ -27,7 +27,7 @@ from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.queue import Queue
 from penstock.kernel.rategate import GateSettings
 from penstock.kernel.reactions import Reaction, Reactions
-from penstock.kernel.redis import Keys, Redis, RedisAway, connect
+from penstock.kernel.redis import Keys, Redis, RedisTrouble, connect
 from penstock.kernel.relay import Outlets, Relay, RelaySettings
 from penstock.kernel.retention import OUTBOX_EVENTS, STATE_TRANSITIONS, Archiver, RetentionSettings
 from penstock.kernel.runtime import RuntimeSettings
@@ -126,7 +126,7 @@ class Parts:
     async def _wake_deliverers(self, slot: int) -> None:
         try:
             await self.queue.wake("deliver", slot, once=f"deliver:{slot}")
-        except RedisAway:
+        except RedisTrouble:
             log.info("wake_up_lost", slot=slot)  # workers look for themselves within a second
 
     async def _judge_silence(self, fence: Fence) -> None:

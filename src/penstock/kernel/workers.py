@@ -19,7 +19,7 @@ import penstock
 from penstock.kernel.backoff import pause
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import Kind, PenstockError
-from penstock.kernel.redis import Keys, Redis, RedisAway
+from penstock.kernel.redis import Keys, Redis, RedisTrouble
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.statemachine import Machine, Step, arrow, enter, move
 
@@ -99,7 +99,7 @@ class Heartbeat:
         try:
             ttl = int(self._settings.heartbeat_ttl_sec.total_seconds())
             await self._redis.set(self._key, penstock.__version__, ex=max(ttl, 1))
-        except RedisAway:
+        except RedisTrouble:
             log.info("heartbeat.redis_away")
 
     async def leave(self) -> None:
@@ -109,7 +109,7 @@ class Heartbeat:
                 await move(tx, WORKER, self._step(WorkerStatus(row["status"]), WorkerStatus.DEAD, "left"))
         try:
             await self._redis.delete(self._key)
-        except RedisAway:
+        except RedisTrouble:
             log.info("heartbeat.redis_away")
 
     async def _touch(self, tx: Tx) -> None:

@@ -10,7 +10,7 @@ from penstock.bootstrap import Parts
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.deliveries import Deliveries
 from penstock.kernel.errors import Kind, PenstockError
-from penstock.kernel.redis import RedisAway
+from penstock.kernel.redis import RedisTrouble
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) 
         try:
             await _run_arq(parts, deliveries, stop)
             trouble = 0
-        except RedisAway as away:
+        except RedisTrouble as away:
             trouble += 1
             wait = exponential(trouble, first=0.2, most=5.0)
             log.warning("worker.waiting_for_redis", reason=str(away), seconds=round(wait, 2))

@@ -8,8 +8,10 @@ topic only, so a cluster can run it.
 from collections.abc import Sequence
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from penstock.kernel import json
-from penstock.kernel.redis import Keys, Redis
+from penstock.kernel.redis import Keys, Redis, RedisConnectionError
 from penstock.kernel.streams.event import KEPT_FAMILIES, StreamEvent, family
 from penstock.kernel.streams.settings import StreamSettings
 
@@ -33,7 +35,7 @@ return 1
 
 
 class StreamPublisher:
-    """Any process may publish; raises when Redis is away, and the whole batch may then be sent again."""
+    """Any process may publish; raises RedisAway when Redis is away, full or cannot write, and the whole batch may then be sent again."""
 
     def __init__(self, redis: Redis, keys: Keys, settings: StreamSettings) -> None:
         self._redis = redis
@@ -55,7 +57,12 @@ class StreamPublisher:
             limits = str(self._settings.stream_maxlen), str(self._lifetime(topic))
             pipeline.eval(_APPEND, 2, stream, seen, *limits, *arguments)
         pipeline.publish(self._keys.stream_nudge(), json.dumps(list(written)))
-        await pipeline.execute()
+        try:
+            await pipeline.execute()
+        except ResponseError as refusal:
+            if "WRONGTYPE" in str(refusal):  # this topic's key is no stream: a fault of these events alone
+                raise
+            raise RedisConnectionError(f"Redis takes nothing: {refusal}") from refusal
 
     def _lifetime(self, topic: str) -> int:
         return 0 if family(topic) in KEPT_FAMILIES else self._settings.stream_ttl_sec
