@@ -65,8 +65,9 @@ class TestFull:
     async def _delivered(self, parts) -> bool:
         async with parts.database.transaction() as tx:
             rows = await fetch_all(
-                tx, "select 1 from outbox_deliveries join outbox_events using (event_id)"
-                " where done_at is not null and event_type = 'job.rejected'"
+                tx,
+                "select 1 from outbox_deliveries join outbox_events using (event_id)"
+                " where done_at is not null and event_type = 'job.rejected'",
             )
         return bool(rows)
 

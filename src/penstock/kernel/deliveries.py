@@ -2,8 +2,9 @@
 
 Reactions run inside the transaction that marks the row done, so their effects happen once. Sinks (webhooks,
 plug-ins) are called between claim and settle, so they may see an event again after a crash. A row is claimable
-only when no earlier event of its key is still open for the same receiver. A failure backs off the whole key;
-after the last attempt the row is dead and the key goes on. A row whose holder died again and again is dead too.
+only when no earlier event of its key is still open for the same receiver (`delivery_order.py`). So a failure backs
+off the whole key; after the last attempt the row is dead and the key goes on. A row whose holder died again and
+again is dead too.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.delivery_order import INSIDE, OUTSIDE, release_next, set_aside
 from penstock.kernel.errors import PenstockError, reason_of
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.leases import Leasable, Lease
@@ -34,15 +36,6 @@ from penstock.kernel.telemetry import continued
 log = structlog.get_logger(__name__)
 
 _delivered = Counter("penstock_deliveries_total", "Deliveries to reactions and sinks", ["sink", "outcome"])
-
-_READY = (
-    "done_at is null and dead_at is null and due_at <= clock_timestamp() and not exists ("
-    "select 1 from outbox_deliveries earlier where earlier.sink = outbox_deliveries.sink"
-    " and earlier.order_key = outbox_deliveries.order_key and earlier.event_id < outbox_deliveries.event_id"
-    " and earlier.done_at is null and earlier.dead_at is null)"
-)
-INSIDE = Leasable("outbox_deliveries", "delivery_id", ready=f"not outside and {_READY}", order="due_at, delivery_id")
-OUTSIDE = Leasable("outbox_deliveries", "delivery_id", ready=f"outside and {_READY}", order="due_at, delivery_id")
 
 
 class DeliverySettings(SettingsGroup):
@@ -103,8 +96,16 @@ class Deliveries:
             return await leases.expire(tx, INSIDE)
 
     async def _claim(self, rows: Leasable, limit: int) -> list[tuple[Lease, StoredEvent]]:
+        while True:
+            claimed, cleared = await self._look(rows, limit)
+            if claimed or not cleared:
+                return claimed
+
+    async def _look(self, rows: Leasable, limit: int) -> tuple[list[tuple[Lease, StoredEvent]], int]:
+        """One claim; and how many rows it moved out of the way of the next, if it found too few."""
         async with self._database.transaction() as tx:
             held = await leases.claim(tx, rows, owner=self._owner, ttl=self._settings.lease_seconds, limit=limit)
+            cleared = await set_aside(tx, rows) if len(held) < limit else 0
             found = await fetch_all(
                 tx,
                 "select * from outbox_events where event_id = any(%s)",
@@ -112,7 +113,7 @@ class Deliveries:
             )
         failpoints.reach("delivery.claimed")
         events = {row["event_id"]: stored(row) for row in found}
-        return [(lease, events[lease.row["event_id"]]) for lease in held]
+        return [(lease, events[lease.row["event_id"]]) for lease in held], cleared
 
     async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
         """Carry out one delivery; its failure is recorded, not raised, unless PostgreSQL itself is away."""
@@ -162,6 +163,7 @@ class Deliveries:
         async with self._database.transaction() as tx:
             await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
             await reaction.handle(tx, event)
+            await release_next(tx, lease)
             failpoints.reach("delivery.handled")
 
     async def _send(self, lease: Lease, event: StoredEvent, family: str, name: str) -> None:
@@ -171,6 +173,7 @@ class Deliveries:
             failpoints.reach("delivery.sent")
         async with self._database.transaction() as tx:
             await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
+            await release_next(tx, lease)
 
     async def _find_send(self, family: str, name: str) -> Send | None:
         """None: the receiver is gone for good, nothing is owed to it."""
@@ -195,17 +198,10 @@ class Deliveries:
             due = now + timedelta(seconds=wait)
             changes: dict[str, Any] = {"attempts": attempts, "last_error": reason, "due_at": due}
             await leases.settle(tx, INSIDE, lease, changes | ({"dead_at": now} if dead else {}))
-            if not dead:
-                await tx.execute(_HOLD_BACK, (due, sink, lease.row["order_key"], due))
+            if dead:
+                await release_next(tx, lease)
         _delivered.labels(sink.partition(":")[0], "dead" if dead else "failed").inc()
         log.warning("delivery.dead" if dead else "delivery.failed", delivery_id=lease.key, sink=sink, reason=reason)
-
-
-# Rows behind a failed one wait with it, so that claims need not look at them meanwhile.
-_HOLD_BACK = """
-update outbox_deliveries set due_at = %s
- where sink = %s and order_key = %s and done_at is null and dead_at is null and due_at < %s
-"""
 
 
 class _Killer(Exception):

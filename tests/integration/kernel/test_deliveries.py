@@ -215,6 +215,61 @@ class TestReacting:
             Reactions([Reaction("x", "*", record), Reaction("x", "a.*", record)])
 
 
+class TestBacklog:
+    """Claims stay quick however many rows wait behind others, also before PostgreSQL has gathered statistics."""
+
+    async def _queue(self, database: Database, sink: str, keys: int, rows: int) -> None:
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into outbox_events (event_type, entity_type, entity_id, order_key, slot, payload, relayed_at)"
+                " select 'thing.happened', 'thing', 'e' || n %% %(keys)s, %(sink)s || n %% %(keys)s, 0,"
+                " jsonb_build_object('n', n), now() from generate_series(1, %(rows)s) n",
+                {"keys": keys, "rows": rows, "sink": sink},
+            )
+            await tx.execute(
+                "insert into outbox_deliveries (event_id, sink, order_key) select event_id, %s, order_key"
+                " from outbox_events where order_key like %s order by event_id",
+                (sink, f"{sink}%"),
+            )
+
+    async def test_thousands_behind_waiting_heads_hide_nobody_else(self, database):
+        await self._queue(database, "reaction:stuck", keys=500, rows=6000)
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_deliveries set due_at = now() + interval '1 hour' where event_id <= 500")
+        await self._queue(database, "reaction:record", keys=3, rows=9)
+        async with asyncio.timeout(5):
+            await Deliveries(database, receivers(Reaction("record", "*", record)), QUICK, owner="w").drain()
+        assert sum(map(len, (await effects(database)).values())) == 9
+        async with database.transaction() as tx:
+            row = await fetch_one(tx, "select count(*) as n from outbox_deliveries where due_at <= now()")
+        assert row["n"] < 1000, "those behind wait with their heads and are not looked at meanwhile"
+
+    async def test_thousands_on_one_key_are_done_in_order_without_delay(self, database):
+        await self._queue(database, "reaction:record", keys=1, rows=1500)
+        workers = [
+            Deliveries(database, receivers(Reaction("record", "*", record)), QUICK, owner=owner) for owner in "ab"
+        ]
+        async with asyncio.timeout(30):
+            while (await effects(database)).get("e0", [0])[-1] < 1500:
+                await asyncio.gather(*(worker.drain() for worker in workers))
+        assert await effects(database) == {"e0": list(range(1, 1501))}
+
+    async def test_a_row_set_aside_behind_one_that_dies_is_due_at_once(self, database):
+        async def handle(tx, event: StoredEvent) -> None:
+            if event.event.payload["n"] == 1:
+                raise RuntimeError("never")
+            await record(tx, event)
+
+        await write(database, "e", 1, 2)
+        to = receivers(Reaction("handle", "*", handle))
+        await relay_all(database, to)
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_deliveries set due_at = now() + interval '1 hour' where event_id = 2")
+        worker = Deliveries(database, to, DeliverySettings(max_attempts=1), owner="w")
+        await worker.drain()
+        assert await effects(database) == {"e": [2]}
+
+
 class Plugin:
     name = "plug"
 
