@@ -2,7 +2,8 @@
 
 A claim looks at a window of the rows that are longest due and takes the heads among them, so it costs the same with
 ten rows as with a million. Each head is found by one probe of an index; the sub-select with its `limit` keeps the
-planner from making a join of it, which without fresh statistics compares every row with every other.
+planner from making a join of it, which without fresh statistics compares every row with every other. That the row
+itself is open is said again in words that no partial index answers to, so that the rows are fetched by their keys.
 
 Rows that wait behind a head could fill the window and hide the heads of others. So a claim that finds it full
 sets them aside (`set_aside`): they are due again with their head, or soon if that is being worked on. Whoever
@@ -32,7 +33,7 @@ def _claimable(side: str) -> Leasable:
     )
     head = _head("h.event_id", "outbox_deliveries.sink", "outbox_deliveries.order_key")
     ready = (
-        f"delivery_id = any(array({window})) and done_at is null and dead_at is null and due_at <= now()"
+        f"delivery_id = any(array({window})) and coalesce(done_at, dead_at) is null and due_at <= now()"
         f" and event_id = ({head})"
     )
     return Leasable("outbox_deliveries", "delivery_id", ready=ready, order="due_at, delivery_id")

@@ -72,13 +72,17 @@ class Outlets:
     wake: Wake
 
 
+# Few keys wait at a time: they are listed once per look. The `limit` makes a look at a slot end with its first event,
+# where a join would go through the whole backlog; `between` and the order leave only the index of pending events.
 _READY = """
-relayed_at is null and dead_at is null and not exists (
-  select 1 from outbox_events waiting where waiting.order_key = e.order_key and waiting.retry_at > now()
-     and waiting.relayed_at is null and waiting.dead_at is null)
+relayed_at is null and dead_at is null and order_key <> all(array(
+  select waiting.order_key from outbox_events waiting where waiting.retry_at > now()
+     and waiting.relayed_at is null and waiting.dead_at is null))
 """
 _TAKE_SLOT = f"""
-select slot from outbox_slots s where exists (select 1 from outbox_events e where e.slot = s.slot and {_READY})
+select slot from outbox_slots s
+ where (select true from outbox_events e where e.slot between s.slot and s.slot and {_READY}
+         order by e.slot, e.event_id limit 1)
  order by random() limit 1 for update skip locked
 """  # noqa: S608  composed of constants
 _TAKE_EVENTS = f"select * from outbox_events e where e.slot = %s and {_READY} order by event_id limit %s"  # noqa: S608

@@ -10,7 +10,7 @@ from penstock.kernel.db import Database, fetch_all, fetch_one
 from penstock.kernel.events import Event, StoredEvent, slot_of
 from penstock.kernel.outbox import announce
 from penstock.kernel.redis import RedisConnectionError
-from penstock.kernel.relay import Outlets, Relay, RelaySettings
+from penstock.kernel.relay import _TAKE_SLOT, Outlets, Relay, RelaySettings
 
 QUICK = RelaySettings(poll_seconds=timedelta(milliseconds=5), max_attempts=3, batch=50)
 
@@ -95,6 +95,26 @@ class TestOrder:
 
     def test_a_key_always_lands_in_the_same_slot(self):
         assert [slot_of(f"thing:e{n}") for n in range(5)] == [13, 11, 1, 7, 4]
+
+
+class TestBacklog:
+    async def test_a_look_at_a_slot_does_not_go_through_its_backlog(self, database, relay, listener):
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into outbox_events (event_type, entity_type, entity_id, order_key, slot, payload)"
+                " select 'thing.happened', 'thing', 'e', 'thing:e', 3, jsonb_build_object('n', n)"
+                " from generate_series(1, 20000) n"
+            )
+            await tx.execute("analyze outbox_events")
+            found = await fetch_one(tx, f"explain (analyze, format json) {_TAKE_SLOT}")
+        assert most_rows(found["QUERY PLAN"][0]["Plan"]) <= 16
+        assert await relay.relay_once() == 50
+
+
+def most_rows(plan: dict) -> int:
+    """The most rows that any step of an executed plan returned in one go, or threw away."""
+    own = max(plan["Actual Rows"], plan.get("Rows Removed by Filter", 0))
+    return max([own, *map(most_rows, plan.get("Plans", []))])
 
 
 class TestTrouble:

@@ -35,7 +35,7 @@ return 1
 
 
 class StreamPublisher:
-    """Any process may publish; RedisAway when Redis is away or takes nothing: the whole batch may then be sent again."""
+    """Any process may publish; RedisAway when Redis is away or takes nothing: the batch may then be sent again."""
 
     def __init__(self, redis: Redis, keys: Keys, settings: StreamSettings) -> None:
         self._redis = redis
