@@ -2,7 +2,7 @@
 
 A role is a coroutine `run(parts, stop)`, handed in by `penstock.__main__`: the command line starts the edges
 but does not know them. SIGTERM sets `stop`; a role finishes or hands back what it holds and leaves. A second
-SIGTERM leaves at once.
+SIGTERM leaves at once, and so does a role that is still held up (by a server that hangs, say) past its time.
 """
 
 import asyncio
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Role = Callable[["Parts", asyncio.Event], Awaitable[None]]
 Roles = Mapping[str, Role]
+
+_LAST_SECONDS = 5.0  # for closing, after the time that a role may take
 
 
 def register(app: typer.Typer) -> None:
@@ -71,14 +73,16 @@ async def _run(settings: "Settings", name: str, role: Role) -> None:
     from penstock.bootstrap import started
 
     stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
 
     def asked() -> None:
         if stop.is_set():
             os._exit(1)
         stop.set()
+        loop.call_later(settings.runtime.shutdown_seconds.total_seconds() + _LAST_SECONDS, os._exit, 1)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
+        loop.add_signal_handler(number, asked)
     async with started(settings, role=name) as parts:
         await role(parts, stop)
 

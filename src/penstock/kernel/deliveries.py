@@ -90,6 +90,11 @@ class Deliveries:
         """Deliver until nothing is due, or `stop`; returns how many rows were handled."""
         return sum(await asyncio.gather(*(pump.drain(stop) for pump in self._pumps)))
 
+    def hand_back(self) -> None:
+        """End what is in hand and free its rows, for a worker whose time to leave has come."""
+        for pump in self._pumps:
+            pump.cancel()
+
     async def free_expired(self) -> int:
         """Rows of dead workers become claimable again."""
         async with self._database.transaction() as tx:
@@ -123,6 +128,17 @@ class Deliveries:
             if not _is_taken_over(failure):
                 raise
             log.info("delivery.taken_over", delivery_id=lease.key)
+        except asyncio.CancelledError:
+            await self._give_back(lease)
+            raise
+
+    async def _give_back(self, lease: Lease) -> None:
+        """Free a row whose delivery was cut short by us: no attempt of its own, and no death of the worker."""
+        try:
+            async with self._database.transaction() as tx:
+                await leases.settle(tx, INSIDE, lease, {"lease_count": lease.row["lease_count"] - 1})
+        except PenstockError as failure:  # done after all, taken over, or PostgreSQL is away: the lease runs out
+            log.info("delivery.not_given_back", delivery_id=lease.key, reason=str(failure))
 
     async def _attempt(self, lease: Lease, event: StoredEvent, sink: str) -> None:
         try:

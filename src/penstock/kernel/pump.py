@@ -25,6 +25,12 @@ class Pump(Generic[*Item]):
         self._places = places
         self._running = False
         self._asked_again = False
+        self._busy: set[asyncio.Task[None]] = set()
+
+    def cancel(self) -> None:
+        """End what is in hand; `drain` then returns, if it was told to stop."""
+        for task in self._busy:
+            task.cancel()
 
     async def drain(self, stop: asyncio.Event | None = None) -> int:
         """Work until nothing can be claimed; a failure ends it after what is in hand. Returns how many were done."""
@@ -32,16 +38,17 @@ class Pump(Generic[*Item]):
             self._asked_again = True
             return 0
         self._running = True
-        busy: set[asyncio.Task[None]] = set()
         try:
-            return await self._turn(busy, stop)
+            return await self._turn(stop)
         finally:
+            if self._busy:
+                await asyncio.gather(*self._busy, return_exceptions=True)
+            self._busy.clear()
             self._running = False
-            if busy:
-                await asyncio.gather(*busy, return_exceptions=True)
 
-    async def _turn(self, busy: set[asyncio.Task[None]], stop: asyncio.Event | None) -> int:
+    async def _turn(self, stop: asyncio.Event | None) -> int:
         done = 0
+        busy = self._busy
         while True:
             self._asked_again = False
             claimed = [] if stop and stop.is_set() else await self._claim(self._places - len(busy))
@@ -54,4 +61,5 @@ class Pump(Generic[*Item]):
             busy -= finished
             done += len(finished)
             for task in finished:
-                task.result()
+                if not task.cancelled():
+                    task.result()

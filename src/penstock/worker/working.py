@@ -21,9 +21,19 @@ async def run_worker(parts: Parts, stop: asyncio.Event) -> None:
     """Work until told to stop; then finish what is in hand, hand back the rest, say goodbye."""
     deliveries = parts.deliveries()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_take_jobs(parts, deliveries, stop))
-        group.create_task(_sweep(deliveries, stop))
         group.create_task(parts.heartbeat().run(stop))
+        work = [
+            group.create_task(_take_jobs(parts, deliveries, stop)),
+            group.create_task(_sweep(deliveries, stop)),
+        ]
+        await stop.wait()
+        await asyncio.wait(work, timeout=_grace(parts))
+        deliveries.hand_back()
+
+
+def _grace(parts: Parts) -> float:
+    """Time to finish what is in hand; the rest of the time to leave is for handing back and closing."""
+    return parts.settings.runtime.shutdown_seconds.total_seconds() * 0.8
 
 
 async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> None:
@@ -44,7 +54,6 @@ async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) ->
     async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
         await deliveries.drain(stop)
 
-    grace = parts.settings.runtime.shutdown_seconds.total_seconds()
     worker = Worker(
         functions=[func(deliver, name="deliver", keep_result=0, max_tries=1, timeout=300)],  # type: ignore[arg-type]
         redis_pool=parts.queue.arq,
@@ -64,7 +73,7 @@ async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) ->
             running.result()
         worker.allow_pick_jobs = False
         if worker.tasks:
-            await asyncio.wait(list(worker.tasks.values()), timeout=grace)
+            await asyncio.wait(list(worker.tasks.values()), timeout=_grace(parts))
     finally:
         stopping.cancel()
         for task in worker.tasks.values():
