@@ -68,9 +68,18 @@ class Receivers:
         rows = []
         for event in events:
             names = [f"reaction:{name}" for name in self.reactions.names_for(event.event.event_type)]
-            names += [f"plugin:{name}" for name, sink in self.plugins.items() if sink.wants(event.event.event_type)]
+            names += [f"plugin:{name}" for name, sink in self.plugins.items() if _wants(sink, event.event.event_type)]
             rows += [(event.event_id, name, event.event.order_key) for name in names]
         return rows + await self.webhooks(tx, events)
+
+
+def _wants(sink: Sink, event_type: str) -> bool:
+    """A plug-in that cannot say gets the event: its failure is then its own delivery's, not the relay's."""
+    try:
+        return sink.wants(event_type)
+    except Exception:  # foreign code
+        log.exception("sink.cannot_say", sink=sink.name, event_type=event_type)
+        return True
 
 
 class Deliveries:

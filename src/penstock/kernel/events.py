@@ -12,6 +12,8 @@ from typing import Any
 
 _GRAMMAR = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 SLOTS = 16
+KEY_BYTES = 1000  # indexes hold it
+PAYLOAD_BYTES = 256 * 1024  # events carry ids and facts, not content; a relay holds a batch of them in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Event:
             raise ValueError(f"event type {self.event_type!r} should read entity.past_participle")
         if not self.order_key:
             object.__setattr__(self, "order_key", f"{self.entity_type}:{self.entity_id}")
+        if len(self.order_key.encode()) > KEY_BYTES:
+            raise ValueError(f"the order key of {self.event_type} is longer than {KEY_BYTES} bytes")
 
     @property
     def slot(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.kernel import json
 from penstock.kernel.db import Tx
-from penstock.kernel.events import Event, StoredEvent
+from penstock.kernel.events import PAYLOAD_BYTES, Event, StoredEvent
 from penstock.kernel.telemetry import current_traceparent
 
 COLUMNS = "event_type, entity_type, entity_id, merchant_id, order_key, slot, notice, topics, payload, trace"
@@ -31,9 +31,16 @@ def row_of(event: Event) -> Sequence[Any]:
         event.slot,
         event.notice,
         list(event.topics),
-        json.dumps(event.payload),
+        _packed(event),
         current_traceparent(),
     )
+
+
+def _packed(event: Event) -> str:
+    packed = json.dump_bytes(event.payload)
+    if len(packed) > PAYLOAD_BYTES:
+        raise ValueError(f"the payload of {event.event_type} has {len(packed)} bytes; {PAYLOAD_BYTES} is the most")
+    return packed.decode()
 
 
 def stored(row: dict[str, Any]) -> StoredEvent:

@@ -22,10 +22,12 @@ it again) and the key goes on. Redis being away is nobody's fault and counts as 
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+import psycopg
 import structlog
 from prometheus_client import Counter, Gauge
 from pydantic import Field
@@ -44,6 +46,8 @@ log = structlog.get_logger(__name__)
 
 _relayed = Counter("penstock_relay_events_total", "Events taken out of the outbox", ["outcome"])
 _lag = Gauge("penstock_relay_lag_seconds", "Age of the oldest event not yet relayed", multiprocess_mode="livemax")
+
+_OBSERVE_SECONDS = 5.0
 
 Publish = Callable[[Sequence[StoredEvent]], Awaitable[None]]
 Receivers = Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[tuple[int, str, str]]]]
@@ -103,12 +107,14 @@ class Relay:
         self._database = database
         self._outlets = outlets
         self._settings = settings
+        self._observe_at = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Relay until told to stop. Servers that are away are waited for."""
         trouble = 0
         while not stop.is_set():
             try:
+                await self._observe_lag_at_times()
                 relayed = await self.relay_once()
                 trouble = 0
                 wait = 0.0 if relayed else self._settings.poll_seconds.total_seconds()
@@ -118,6 +124,10 @@ class Relay:
                 trouble += 1
                 wait = exponential(trouble, first=0.1, most=2.0)
                 log.warning("relay.waiting", reason=str(away), seconds=round(wait, 2))
+            except (psycopg.Error, ValueError):  # a row that cannot be read or served: the other slots go on
+                trouble += 1
+                wait = exponential(trouble, first=0.1, most=2.0)
+                log.exception("relay.stumbled", seconds=round(wait, 2))
             if wait:
                 await pause(stop, wait)
 
@@ -125,8 +135,7 @@ class Relay:
         """Work on one slot; returns how many events left the outbox."""
         async with self._database.transaction() as tx:
             slot = await self._take_slot(tx)
-            if slot is None:
-                _lag.set(0)
+            if slot is None:  # nothing, or only keys that wait, or slots in other hands
                 return 0
             rows = await fetch_all(tx, _TAKE_EVENTS, (slot, self._settings.batch))
             events = [stored(row) for row in rows]
@@ -140,6 +149,11 @@ class Relay:
         if deliveries:
             await self._outlets.wake(slot)
         return len(good)
+
+    async def _observe_lag_at_times(self) -> None:
+        if self._observe_at <= time.monotonic():
+            self._observe_at = time.monotonic() + _OBSERVE_SECONDS
+            await self.observe_lag()
 
     async def observe_lag(self) -> float:
         """Seconds that the oldest event has been waiting."""
@@ -202,7 +216,7 @@ class Relay:
 _FAIL = """
 update outbox_events
    set attempts = attempts + 1, last_error = %(error)s,
-       retry_at = now() + least(interval '5 minutes', interval '1 second' * power(2, attempts)),
+       retry_at = now() + least(interval '5 minutes', interval '1 second' * power(2, least(attempts, 20))),
        dead_at = case when attempts + 1 >= %(most)s then now() end
  where event_id = %(id)s returning dead_at
 """

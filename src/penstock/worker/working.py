@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import psycopg
 import structlog
 from arq.worker import Worker, func
 
@@ -91,3 +92,5 @@ async def _sweep(deliveries: Deliveries, stop: asyncio.Event) -> None:
             if away.kind is not Kind.UNAVAILABLE:
                 raise
             log.warning("worker.waiting", reason=str(away))
+        except psycopg.Error:  # a row that cannot be served must not end the role
+            log.exception("worker.stumbled")

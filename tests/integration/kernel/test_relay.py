@@ -5,6 +5,8 @@ from collections import defaultdict
 from datetime import timedelta
 
 import pytest
+from prometheus_client import REGISTRY
+from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel.db import Database, fetch_all, fetch_one
 from penstock.kernel.events import Event, StoredEvent, slot_of
@@ -182,6 +184,49 @@ class TestTrouble:
         stop.set()
         await running
 
+    async def test_a_row_that_cannot_be_read_stops_neither_the_relay_nor_other_slots(self, database, relay, listener):
+        other = next(f"g{n}" for n in range(100) if slot_of(f"thing:g{n}") != slot_of("thing:bad"))
+        await write(database, "bad", 1)
+        await write(database, other, 1)
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_events set event_type = 'Of another release' where entity_id = 'bad'")
+        stop = asyncio.Event()
+        running = asyncio.create_task(relay.run(stop))
+        async with asyncio.timeout(10):
+            while not listener.seen and not running.done():
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+        assert not running.done()
+        stop.set()
+        await running
+        assert listener.by_key() == {f"thing:{other}": [1]}
+
+    async def test_a_plug_in_that_cannot_say_what_it_wants_gets_it(self, database):
+        class Confused:
+            name = "confused"
+
+            def wants(self, event_type: str) -> bool:
+                raise RuntimeError("what?")
+
+            async def send(self, event) -> None: ...
+
+        await write(database, "e", 1)
+        await relay_all(database, receivers(plugins={"confused": Confused()}))
+        async with database.transaction() as tx:
+            assert await fetch_one(tx, "select sink from outbox_deliveries") == {"sink": "plugin:confused"}
+
+    async def test_the_age_of_what_is_stuck_shows_while_the_relay_runs(self, database, relay, listener):
+        listener.away = True
+        await write(database, "e", 1)
+        async with database.transaction() as tx:
+            await tx.execute("update outbox_events set occurred_at = now() - interval '90 seconds'")
+        stop = asyncio.Event()
+        running = asyncio.create_task(relay.run(stop))
+        await asyncio.sleep(0.3)
+        stop.set()
+        await running
+        assert REGISTRY.get_sample_value("penstock_relay_lag_seconds") >= 90
+
     async def _turn_clock(self, database: Database) -> None:
         async with database.transaction() as tx:
             await tx.execute("update outbox_events set retry_at = retry_at - interval '1 hour'")
@@ -213,6 +258,15 @@ class TestDeliveryRows:
 
 
 class TestGrammar:
+    def test_a_key_that_no_index_holds_is_refused_where_it_is_made(self):
+        with pytest.raises(ValueError, match="longer than 1000 bytes"):
+            Event("job.created", "job", "1", order_key="界" * 400)
+
+    async def test_a_payload_that_is_content_is_refused_where_it_is_written(self, database):
+        with pytest.raises(ValueError, match="262144 is the most"):
+            async with database.transaction() as tx:
+                await announce(tx, Event("job.created", "job", "1", {"text": "x" * 300_000}))
+
     def test_an_event_type_that_is_not_entity_dot_past_is_refused(self):
         for wrong in ("JobCreated", "job", "job.", "Job.created", "job created"):
             with pytest.raises(ValueError, match="should read"):
