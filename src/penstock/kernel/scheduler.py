@@ -50,6 +50,7 @@ class Duty:
     name: str
     every: timedelta
     run: Callable[[Fence], Awaitable[None]]
+    longest: timedelta = timedelta(hours=1)  # one that hangs is ended then, or nobody would ever run it again
 
 
 class SchedulerSettings(SettingsGroup):
@@ -145,7 +146,12 @@ class Scheduler:
 
     async def _guarded(self, duty: Duty, lease: Lease) -> str | None:
         try:
-            await duty.run(Fence(self._rows, lease))
+            async with asyncio.timeout(duty.longest.total_seconds()):
+                await duty.run(Fence(self._rows, lease))
+        except asyncio.CancelledError as failure:  # of something the duty waited for, or of ourselves
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return reason_of(failure)
         except Exception as failure:  # one duty's fault must not end the scheduler
             log.exception("duty.failed", duty=duty.name)
             return reason_of(failure)

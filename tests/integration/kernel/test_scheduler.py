@@ -67,6 +67,32 @@ class TestRunning:
         assert found["last_error"] == "RuntimeError: no luck\N{REPLACEMENT CHARACTER}"
         assert found["leased_until"] is None
 
+    async def test_a_duty_that_hangs_is_ended_and_runs_again_next_time(self, database):
+        async def work(fence: Fence) -> None:
+            await asyncio.sleep(60)
+
+        duty = Duty("stuck", HOUR, work, longest=timedelta(seconds=0.2))
+        scheduler = Scheduler(database, [duty], SETTINGS, owner="s")
+        await scheduler.enrol()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*await scheduler.start_due())
+        found = await row(database, "stuck")
+        assert found["last_error"].startswith("TimeoutError")
+        assert found["leased_until"] is None
+
+    async def test_a_cancellation_inside_a_duty_is_a_failure_and_not_a_reason_to_run_it_again_at_once(self, database):
+        async def work(fence: Fence) -> None:
+            inner = asyncio.ensure_future(asyncio.sleep(60))
+            inner.cancel()
+            await inner
+
+        scheduler = Scheduler(database, [Duty("odd", HOUR, work)], SETTINGS, owner="s")
+        await scheduler.enrol()
+        await asyncio.gather(*await scheduler.start_due())
+        found = await row(database, "odd")
+        assert found["last_error"].startswith("CancelledError")
+        assert found["wait"] > timedelta(minutes=50)
+
     async def test_the_watchdog_keeps_a_long_run_alive(self, database):
         done = asyncio.Event()
 
