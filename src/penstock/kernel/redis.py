@@ -19,7 +19,7 @@ RedisAway = (RedisConnectionError, RedisTimeoutError, OSError)
 # For wake-ups and copies, which may get lost: a server that refuses (full, read-only, disk trouble) is away too.
 RedisTrouble = (RedisError, OSError)
 
-__all__ = ["Keys", "Redis", "RedisAway", "RedisError", "RedisTrouble", "connect"]
+__all__ = ["Keys", "Redis", "RedisAway", "RedisConnectionError", "RedisError", "RedisTrouble", "connect"]
 
 
 def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) -> Redis:
