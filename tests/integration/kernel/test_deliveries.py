@@ -79,6 +79,20 @@ class TestReacting:
         await worker.drain()
         assert await effects(database) == {"good": [1], "bad": [1, 2]}
 
+    async def test_the_effect_and_the_mark_are_one_transaction(self, database):
+        seen: list[object] = []
+
+        async def handle(tx, event: StoredEvent) -> None:
+            row = await fetch_one(tx, "select done_at from outbox_deliveries where event_id = %s", (event.event_id,))
+            seen.append(row["done_at"])
+
+        to = receivers(Reaction("handle", "*", handle))
+        await write(database, "e", 1)
+        await relay_all(database, to)
+        await Deliveries(database, to, QUICK, owner="w").drain()
+        assert seen != []
+        assert None not in seen, "only the transaction that marks the delivery can see the mark already"
+
     async def test_after_the_last_attempt_it_is_a_dead_letter_and_can_be_sent_again(self, database):
         broken = True
 

@@ -100,6 +100,17 @@ class TestFencing:
             with pytest.raises(PenstockError):
                 await leases.assert_held(tx, ROWS, held)
 
+    async def test_the_fence_refuses_an_old_holder_while_the_next_one_holds(self, database):
+        await add(database, 1)
+        [old] = await claim(database, "paused", ttl=PAST)
+        await expire(database)
+        [new] = await claim(database, "next")
+        async with database.transaction() as tx:
+            await leases.assert_held(tx, ROWS, new)
+            with pytest.raises(PenstockError) as refused:
+                await leases.assert_held(tx, ROWS, old)
+        assert refused.value.code is error_codes.LEASE_LOST
+
     async def test_renewal_tells_which_leases_are_still_ours(self, database):
         await add(database, 2)
         kept, lost = await claim(database, ttl=PAST, limit=2)

@@ -161,6 +161,15 @@ class TestTrouble:
         await drain(relay)
         assert listener.by_key() == {"thing:bad": [1, 2]}
 
+    async def test_events_behind_a_poison_one_in_the_same_batch_wait_for_it(self, database, relay, listener):
+        listener.poison = {"bad"}
+        await write(database, "bad", 1, 2, 3)
+        await drain(relay)
+        listener.poison = set()
+        await self._turn_clock(database)
+        await drain(relay)
+        assert listener.by_key() == {"thing:bad": [1, 2, 3]}
+
     async def test_redis_being_away_costs_no_attempt_and_loses_nothing(self, database, relay, listener):
         listener.away = True
         await write(database, "e", 1, 2)

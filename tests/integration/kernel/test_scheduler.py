@@ -161,6 +161,25 @@ class TestFencing:
         await asyncio.gather(*tasks)
         assert outcome == ["wrote", "refused"]
 
+    async def test_a_run_whose_lease_is_lost_is_ended(self, database):
+        ended = asyncio.Event()
+
+        async def work(fence: Fence) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.set()
+
+        scheduler = Scheduler(database, [Duty("tidy", HOUR, work)], SETTINGS, owner="s")
+        await scheduler.enrol()
+        [run] = await scheduler.start_due()
+        async with database.transaction() as tx:
+            await tx.execute("update schedule set lease_token = lease_token + 1, lease_owner = 'other'")
+        async with asyncio.timeout(5):
+            await ended.wait()
+            await run
+        assert (await row(database, "tidy"))["lease_owner"] == "other"
+
     @pytest.mark.parametrize("known", [True, False])
     async def test_duties_of_another_release_are_left_alone(self, database, known):
         ran: list[str] = []
