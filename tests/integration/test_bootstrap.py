@@ -12,7 +12,7 @@ from penstock.kernel.retention import history
 from penstock.kernel.scheduler import Scheduler
 from penstock.kernel.settings import SettingsError
 from penstock.kernel.statemachine import Step, enter
-from penstock.kernel.workers import WORKER, WorkerStatus
+from penstock.kernel.workers import WORKER, Heartbeat, WorkerStatus
 
 
 @pytest.fixture
@@ -105,3 +105,14 @@ class TestStreams:
             lengths = [await parts.redis.xlen(parts.keys.stream(t)) for t in ("job:j1", "dashboard", "dashboard:m1")]
             await parts.redis.flushall()
         assert lengths == [1, 1, 1]
+
+    async def test_operators_see_processes_come_and_go(self, environment):
+        async with started(load_settings(), role="worker") as parts:
+            heartbeat = Heartbeat(parts.database, parts.redis, parts.keys, parts.settings.workers, "w1")
+            await heartbeat.report()
+            await heartbeat.leave()
+            while await parts.relay().relay_once():
+                pass
+            entries = await parts.redis.xrange(parts.keys.stream("dashboard"))
+            await parts.redis.flushall()
+        assert [fields[b"n"] for _, fields in entries] == [b"worker_alive", b"worker_dead"]

@@ -42,12 +42,12 @@ WORKER = Machine(
     key="worker_id",
     states=WorkerStatus,
     arrows=[
-        arrow(None, WorkerStatus.ALIVE, "worker"),
-        arrow(WorkerStatus.ALIVE, WorkerStatus.SUSPECT, "scheduler"),
-        arrow(WorkerStatus.ALIVE, WorkerStatus.DEAD, "worker, scheduler"),
-        arrow(WorkerStatus.SUSPECT, WorkerStatus.ALIVE, "worker"),
-        arrow(WorkerStatus.SUSPECT, WorkerStatus.DEAD, "worker, scheduler"),
-        arrow(WorkerStatus.DEAD, WorkerStatus.ALIVE, "worker"),
+        arrow(None, WorkerStatus.ALIVE, "worker", "worker_alive"),
+        arrow(WorkerStatus.ALIVE, WorkerStatus.SUSPECT, "scheduler", "worker_suspect"),
+        arrow(WorkerStatus.ALIVE, WorkerStatus.DEAD, "worker, scheduler", "worker_dead"),
+        arrow(WorkerStatus.SUSPECT, WorkerStatus.ALIVE, "worker", "worker_alive"),
+        arrow(WorkerStatus.SUSPECT, WorkerStatus.DEAD, "worker, scheduler", "worker_dead"),
+        arrow(WorkerStatus.DEAD, WorkerStatus.ALIVE, "worker", "worker_alive"),
     ],
 )
 
