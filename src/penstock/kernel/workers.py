@@ -25,6 +25,7 @@ from penstock.kernel.statemachine import Machine, Step, arrow, enter, move
 
 log = structlog.get_logger(__name__)
 
+_REMEMBERED = timedelta(days=1)  # every restart leaves a name behind
 _reported = Counter("gateway_heartbeat_reported_total", "Heartbeats sent")
 
 
@@ -130,7 +131,10 @@ class Heartbeat:
 
 
 async def judge_silence(tx: Tx, settings: WorkerSettings) -> dict[str, WorkerStatus]:
-    """Move the silent ones on; returns who became what."""
+    """Move the silent ones on; returns who became what. The long dead are forgotten; their history stays."""
+    await tx.execute(
+        "delete from worker_heartbeats where status = 'DEAD' and last_heartbeat < now() - %s::interval", (_REMEMBERED,)
+    )
     silent = await fetch_all(
         tx,
         "select worker_id, status, now() - last_heartbeat as silence from worker_heartbeats"

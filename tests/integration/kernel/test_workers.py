@@ -48,6 +48,19 @@ class TestLife:
             ("ALIVE", "DEAD", "left"),
         ]
 
+    async def test_the_long_dead_are_forgotten_but_not_their_history(self, database, heartbeat):
+        await heartbeat.report()
+        await silent_for(database, 91)
+        await silent_for(database, 23 * 3600)
+        async with database.transaction() as tx:
+            assert len(await all_workers(tx)) == 1
+        await silent_for(database, 25 * 3600)
+        async with database.transaction() as tx:
+            assert await all_workers(tx) == []
+        assert len(await history(database)) == 2
+        await heartbeat.report()
+        assert (await history(database))[-1] == (None, "ALIVE", "started")
+
     async def test_redis_shows_the_worker_for_90_seconds(self, heartbeat, redis_client, keys):
         await heartbeat.report()
         assert 0 < await redis_client.ttl(keys.heartbeat("w1")) <= 90
