@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := src tests bench db
 
 .PHONY: help setup up test check fmt docs chaos bench lock clean
@@ -12,15 +14,20 @@ help:  ## List the targets
 
 setup: $(STAMP)  ## Virtual environment with pinned, hashed requirements; leaves .venv/bin/penstock
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(RUN): requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing pinned requirements into $(VENV) (about a minute the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $(RUN)
+
+$(STAMP): $(RUN) requirements/dev.txt
+	@echo "Installing the tools for development ..."
+	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $(STAMP)
 
-up: setup  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, scheduler
+up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, scheduler
 	@$(BIN)/penstock up $(ARGS)
 
 test: setup  ## Every test, against real PostgreSQL and Redis
@@ -48,9 +55,9 @@ bench: setup  ## All benchmarks; NAME=relay for one
 	@$(BIN)/penstock bench $(NAME) $(ARGS)
 
 lock: setup  ## Pin requirements anew (needs uv on the PATH)
-	@for g in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate --upgrade pyproject.toml \
-	  $$(test $$g = dev && echo --group dev) -o requirements/$$g.txt; done
+	@for g in run build dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --upgrade \
+	  $$(test $$g = build || echo pyproject.toml) $$(test $$g = run || echo --group $$g) -o requirements/$$g.txt; done
 
 clean:  ## Remove the virtual environment and caches; data in .penstock stays
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
