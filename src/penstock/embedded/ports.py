@@ -10,9 +10,12 @@ from penstock.embedded.failure import EmbeddedFailure
 
 def free_port(host: str) -> int:
     """Any port that is free right now."""
-    with socket.socket(_family(host)) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    try:
+        with socket.socket(_family(host)) as probe:
+            probe.bind((host, 0))
+            return int(probe.getsockname()[1])
+    except OSError as failure:
+        raise _refusal(host, 0, "--port", failure) from failure
 
 
 def refuse_taken(host: str, port: int, *, option: str) -> None:

@@ -215,6 +215,11 @@ class TestPorts:
             with pytest.raises(EmbeddedFailure, match=rf"Port {port} .* process {os.getpid()}: .*--port"):
                 refuse_taken("127.0.0.1", port, option="--port")
 
+    @pytest.mark.parametrize("host", ["999.1.1.1", "192.0.2.1"])
+    def test_no_port_is_free_on_a_host_that_is_not_ours(self, host):
+        with pytest.raises(EmbeddedFailure, match=f"{host} is not an address of this machine"):
+            free_port(host)
+
     def test_a_free_port_is_not_refused(self):
         refuse_taken("127.0.0.1", free_port("127.0.0.1"), option="--port")
 
