@@ -137,7 +137,10 @@ class Home:
             raise cannot_use(self._secret, failure) from failure
 
     def has_secret(self) -> bool:
-        return self._secret.exists()
+        try:
+            return self._secret.exists()
+        except OSError as failure:
+            raise cannot_use(self.path, failure) from failure
 
     def empty_metrics(self) -> None:
         """Each run counts from nothing: files of dead processes would be added up for ever."""
