@@ -9,9 +9,10 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match
 
+from penstock.api import pages
 from penstock.api.http_status import status_of
 from penstock.api.language import preferred
 from penstock.kernel import error_codes as codes
@@ -50,12 +51,21 @@ def body_of(code: ErrorCode, details: Mapping[str, Any], language: Language, req
 
 def response_of(request: Request, code: ErrorCode, details: Mapping[str, Any] | None = None) -> Response:
     """The answer that stands for an error."""
-    body = body_of(code, details or {}, language_of(request), request.state.request_id)
+    language = language_of(request)
+    body = body_of(code, details or {}, language, request.state.request_id)
+    if _is_a_person(request):
+        headers = {"Content-Security-Policy": pages.security_policy(), **_headers(code, body)}
+        return HTMLResponse(pages.notice(language, body), status_of(code), headers)
     try:
         content = json.dump_bytes(body)
     except TypeError:  # a detail that JSON does not know: its text will do
         content = json.dump_bytes({**body, "details": {key: str(value) for key, value in body["details"].items()}})
     return Response(content, status_of(code), _headers(code, body), media_type="application/json")
+
+
+def _is_a_person(request: Request) -> bool:
+    """Someone who followed a link, and gets a page instead of JSON."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")
 
 
 def _headers(code: ErrorCode, body: Mapping[str, Any]) -> dict[str, str]:

@@ -68,6 +68,14 @@ async def caller_of(request: Request) -> Caller | None:
     return caller
 
 
+async def visitor(request: Request) -> Caller | None:
+    """On pages a stale cookie makes a stranger of you, not an error."""
+    try:
+        return await caller_of(request)
+    except PenstockError:
+        return None
+
+
 async def _signed_in(request: Request) -> Caller:
     caller: Caller | None = request.state.caller
     if caller is None:

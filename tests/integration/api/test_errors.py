@@ -85,6 +85,21 @@ class TestTheUnexpected:
         assert [entry["event"] for entry in logs if entry.get("exc_info")] == ["request_failed"]
 
 
+class TestPeople:
+    async def test_who_follow_a_link_get_a_page_in_their_language(self, client):
+        headers = {"Accept": "text/html,application/xhtml+xml", "Accept-Language": "zh-CN"}
+        for path, status, said in (("/nowhere", 404, "没有这个接口"), ("/api/v1/me", 401, "缺少访问令牌")):
+            answer = await client.get(path, headers=headers)
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert f"<h1>{said}</h1>" in answer.text
+            assert "style-src 'sha256-" in answer.headers["content-security-policy"]
+
+    async def test_a_form_of_theirs_is_answered_like_a_program(self, client):
+        answer = await client.post("/nowhere", headers={"Accept": "text/html"})
+        assert answer.json()["code"] == "ROUTE_NOT_FOUND"
+
+
 class TestTheRoutersOwnRefusals:
     async def test_an_unknown_address(self, client):
         answer = await client.get("/nothing/here")

@@ -38,8 +38,15 @@ class TestTheLink:
         answer = await client.get("/sign-in", params={"code": code}, headers={"X-Forwarded-Proto": "https"})
         assert "Secure" in answer.headers["set-cookie"]
 
+    async def test_opened_again_by_a_browser_that_is_signed_in_it_goes_to_the_start_page(self, client, code):
+        await client.get("/sign-in", params={"code": code})
+        answer = await client.get("/sign-in", params={"code": code})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert "set-cookie" not in answer.headers
+
     async def test_a_used_link_is_told_to_people_on_a_page_in_their_language(self, client, code):
         await client.get("/sign-in", params={"code": code})
+        client.cookies.clear()
         headers = {"Accept": "text/html", "Accept-Language": "zh"}
         answer = await client.get("/sign-in", params={"code": code}, headers=headers)
         assert answer.status_code == 401
@@ -48,6 +55,7 @@ class TestTheLink:
 
     async def test_a_used_link_is_told_to_programs_as_json(self, client, code):
         await client.get("/sign-in", params={"code": code})
+        client.cookies.clear()
         answer = await client.get("/sign-in", params={"code": code})
         assert (answer.status_code, answer.json()["code"]) == (401, "SIGN_IN_CODE_INVALID")
 

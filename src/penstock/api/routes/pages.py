@@ -10,11 +10,10 @@ from starlette.requests import Request
 
 from penstock.api import pages
 from penstock.api.errors import language_of
-from penstock.api.guard import GuardedRoute, caller_of
+from penstock.api.guard import GuardedRoute, visitor
 from penstock.api.parts import Parts
 from penstock.kernel import error_codes
 from penstock.kernel.errors import Language, PenstockError
-from penstock.kernel.identity import Caller
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
@@ -34,7 +33,7 @@ async def show_start_page(request: Request, lang: Annotated[Language | None, Que
     scene = pages.Scene(
         language=lang or language_of(request),
         report=await parts.health.report(),
-        caller=await _visitor(request),
+        caller=await visitor(request),
         address=str(request.base_url).rstrip("/"),
         grpc_address=f"{runtime.host}:{runtime.grpc_port}",
     )
@@ -66,11 +65,3 @@ async def show_description(request: Request) -> Response:
 @cache
 def _swagger_file(name: str) -> bytes:
     return files("fastapi_offline").joinpath("static", name).read_bytes()
-
-
-async def _visitor(request: Request) -> Caller | None:
-    """A stale cookie makes a stranger of you here, not an error."""
-    try:
-        return await caller_of(request)
-    except PenstockError:
-        return None

@@ -3,14 +3,11 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from penstock.api import pages
-from penstock.api.errors import body_of, language_of
-from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin
-from penstock.api.http_status import status_of
+from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin, visitor
 from penstock.api.openapi import may_fail_with
 from penstock.api.parts import Parts
 from penstock.kernel import error_codes as codes
@@ -52,14 +49,17 @@ class Me(BaseModel):
     openapi_extra=may_fail_with(codes.SIGN_IN_CODE_INVALID),
 )
 async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
-    """Keeps the session in a cookie that scripts cannot read, and goes on to the start page."""
+    """Keeps the session in a cookie that scripts cannot read, and goes on to the start page.
+
+    Opened a second time by a browser that is signed in, it does no more than that.
+    """
+    response: Response = RedirectResponse("/", status_code=303)
     try:
         session = await _redeemed(request, code)
-    except PenstockError as refusal:
-        if "text/html" not in request.headers.get("accept", ""):
+    except PenstockError:
+        if await visitor(request) is None:
             raise
-        return _notice(request, refusal)
-    response: Response = RedirectResponse("/", status_code=303)
+        return response
     response.set_cookie(
         COOKIE,
         session.access_token,
@@ -95,14 +95,6 @@ async def read_me(caller: SignedIn) -> Me:
     return Me(
         user_id=caller.user_id, merchant_id=caller.merchant_id, role=caller.role, sees_all_merchants=caller.sees_all
     )
-
-
-def _notice(request: Request, refusal: PenstockError) -> Response:
-    """For someone who followed a link, a page instead of JSON."""
-    language = language_of(request)
-    body = body_of(refusal.code, refusal.details, language, request.state.request_id)
-    headers = {"Content-Security-Policy": pages.security_policy()}
-    return HTMLResponse(pages.notice(language, body), status_of(refusal.code), headers)
 
 
 async def _redeemed(request: Request, code: str) -> Session:
