@@ -68,6 +68,12 @@ class TestTheFirstMinutes:
         assert len(jar) == 1
         assert get(link)[0] in (400, 401, 403, 404, 410)
 
+    def test_another_link_is_printed_on_request(self, up):
+        printed = command(up.home, "sign-in").stdout.strip()
+        assert printed.startswith(f"{up.address}/sign-in?code=")
+        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(printed, timeout=10) as page:
+            assert "administrator" in page.read().decode()
+
     def test_a_token_for_scripts_is_taken(self, up):
         made = command(up.home, "token", "--role", "admin")
         assert made.returncode == 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
-from penstock.cli import bench, config, doctor, migrate, screen, token, up, version
+from penstock.cli import bench, config, doctor, migrate, screen, sign_in, token, up, version
 from penstock.cli import roles as role_commands
 from penstock.embedded.failure import EmbeddedFailure
 from penstock.embedded.stopping import Interrupted
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (up, role_commands, doctor, config, token, migrate, bench, version):
+for part in (up, role_commands, doctor, config, token, sign_in, migrate, bench, version):
     part.register(app)
 
 

@@ -23,11 +23,13 @@ _LAST_SECONDS = 5.0  # for closing, after the time that a role may take
 
 
 def register(app: typer.Typer) -> None:
-    app.command("serve", epilog="Example: penstock serve --port 8000 --grpc-port 8001")(serve)
-    app.command("worker", epilog="Example: PENSTOCK_DATABASE_URL=… PENSTOCK_REDIS_URL=… penstock worker")(worker)
-    app.command("scheduler", epilog="Example: PENSTOCK_DATABASE_URL=… PENSTOCK_REDIS_URL=… penstock scheduler")(
-        scheduler
-    )
+    app.command("serve", epilog=_example("serve --port 8000 --grpc-port 8001"))(serve)
+    app.command("worker", epilog=_example("worker"))(worker)
+    app.command("scheduler", epilog=_example("scheduler"))(scheduler)
+
+
+def _example(command: str) -> str:
+    return f"Example: PENSTOCK_DATABASE_URL=… PENSTOCK_REDIS_URL=… PENSTOCK_STORE_URL=… penstock {command}"
 
 
 def serve(
@@ -42,13 +44,14 @@ def serve(
 ) -> None:
     """Answer HTTP and gRPC; run as many as wanted.
 
-    The servers are named by PENSTOCK_DATABASE_URL, PENSTOCK_REDIS_URL and PENSTOCK_STORE_URL.
+    Every role is told where the servers are by PENSTOCK_DATABASE_URL, PENSTOCK_REDIS_URL and PENSTOCK_STORE_URL;
+    this one needs PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL too.
     """
     run_role(context, "serve", host=host, port=port, grpc_port=grpc_port)
 
 
 def worker(context: typer.Context) -> None:
-    """Do the queued jobs; run as many as there is work."""
+    """React to events, call webhooks and do queued jobs; run as many as there is work."""
     run_role(context, "worker")
 
 

@@ -19,7 +19,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 def register(app: typer.Typer) -> None:
     app.command(
         "token",
-        epilog='Example: curl -H "Authorization: Bearer $(penstock token --role admin)" localhost:8000/health',
+        epilog='Example: curl -H "Authorization: Bearer $(penstock token --role admin)" localhost:8000/api/v1/me',
     )(token)
 
 

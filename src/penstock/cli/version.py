@@ -1,6 +1,7 @@
-"""`penstock version`."""
+"""`penstock version`, and `penstock --version`, which people try first."""
 
 import platform
+from typing import Annotated
 
 import typer
 
@@ -11,6 +12,7 @@ from penstock.cli.options import AsJson
 
 def register(app: typer.Typer) -> None:
     app.command("version", epilog="Example: penstock version --json")(version)
+    app.callback()(_options)
 
 
 def version(as_json: AsJson = False) -> None:
@@ -20,3 +22,17 @@ def version(as_json: AsJson = False) -> None:
         screen.print_json(said)
     else:
         typer.echo(f"Penstock {said['penstock']} (Python {said['python']}, {said['platform']})")
+
+
+def _show(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+def _options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """The options of `penstock` itself."""

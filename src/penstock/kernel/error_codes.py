@@ -85,7 +85,7 @@ TOKEN_INVALID = _row("TOKEN_INVALID", Kind.DENIED, _E,
     "请重新登录获取新令牌", "Sign in again for a new token")
 SIGN_IN_CODE_INVALID = _row("SIGN_IN_CODE_INVALID", Kind.DENIED, _E,
     "登录链接已使用或已过期", "This sign-in link has been used or has expired",
-    "请重新获取登录链接", "Ask for a new sign-in link")
+    "请运维人员运行 penstock sign-in 获取新链接", "Ask an operator for a new one (penstock sign-in)")
 ORIGIN_DENIED = _row("ORIGIN_DENIED", Kind.DENIED, _E,
     "已拒绝来自其他网站的请求", "A request from another site was refused",
     "请从本站页面操作，或使用 Bearer 令牌", "Use the pages of this server, or send a Bearer token")

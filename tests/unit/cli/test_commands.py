@@ -21,7 +21,7 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import Language
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role
 
-COMMANDS = ("up", "serve", "worker", "scheduler", "doctor", "config", "token", "migrate", "bench", "version")
+COMMANDS = ("up", "serve", "worker", "scheduler", "doctor", "config", "token", "sign-in", "migrate", "bench", "version")
 
 
 @pytest.fixture(autouse=True)
@@ -214,5 +214,9 @@ def _free() -> int:
 
 
 class TestVersion:
+    def test_the_option_that_people_try_first(self, run):
+        code, said, _ = run("--version")
+        assert (code, said.split()[:2]) == (0, ["Penstock", penstock.__version__])
+
     def test_it_is_readable_by_programs(self, run):
         assert json.loads(run("version", "--json")[1])["penstock"] == penstock.__version__
