@@ -15,6 +15,7 @@ from starlette.routing import Match
 from penstock.api import pages
 from penstock.api.http_status import status_of
 from penstock.api.language import preferred
+from penstock.api.problems import reason
 from penstock.kernel import error_codes as codes
 from penstock.kernel import json
 from penstock.kernel.errors import ErrorCode, Language, PenstockError, Severity
@@ -89,7 +90,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
     fields: dict[str, str] = {}
     for problem in error.errors():
         location = [str(part) for part in problem["loc"] if not (problem["type"] == "json_invalid" and part != "body")]
-        fields.setdefault(".".join(location), problem["msg"])
+        fields.setdefault(".".join(location), reason(problem, language_of(request)))
     return response_of(request, codes.REQUEST_INVALID, {"fields": fields})
 
 
