@@ -18,12 +18,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.api import metrics
+from penstock.api.access import ACCESS, PUBLIC
 from penstock.api.errors import response_of
 from penstock.kernel import error_codes
 
 _log = structlog.get_logger(__name__)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _CLIENT_GONE = 499
+# Load balancers and `curl -I` ask with HEAD. Not for a sign-in link: a look at it must not use it up.
+_PROBED = {
+    path
+    for (method, path), roles in ACCESS.items()
+    if method == "GET" and roles is PUBLIC and "{" not in path and path != "/sign-in"
+}
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -70,6 +77,8 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and scope["path"] in _PROBED:
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
@@ -129,6 +138,13 @@ class _Answer:
     def _labels(self) -> tuple[str, str]:
         route = self._scope.get("route")
         return metrics.method_label(self._scope["method"]), getattr(route, "path", "unmatched")
+
+
+def _without_body(send: Send) -> Send:
+    async def only_headers(message: Message) -> None:
+        await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+    return only_headers
 
 
 def _request_id(offered: str | None) -> str:

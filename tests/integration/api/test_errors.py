@@ -190,6 +190,20 @@ class TestRequestIds:
         assert len(answer.headers["x-request-id"]) == 32
 
 
+class TestHead:
+    @pytest.mark.parametrize("path", ["/", "/docs", "/health", "/health/live", "/health/ready", "/metrics"])
+    async def test_a_probe_gets_what_get_would_say_without_the_body(self, client, path):
+        answer = await client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == (await client.get(path)).headers["content-type"]
+
+    async def test_a_look_at_a_sign_in_link_does_not_use_it_up(self, client):
+        assert (await client.head("/sign-in", params={"code": "x"})).status_code == 405
+
+    async def test_streams_have_no_head(self, client):
+        assert (await client.head("/api/v1/dashboard/events")).status_code == 405
+
+
 class TestHeaders:
     async def test_answers_are_not_sniffed_framed_or_cached(self, client):
         headers = (await client.get("/health/live")).headers
