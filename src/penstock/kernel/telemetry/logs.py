@@ -24,7 +24,8 @@ from penstock.kernel.telemetry.settings import LogFormat, TelemetrySettings
 from penstock.kernel.telemetry.tracing import current_trace_id
 
 _Event = MutableMapping[str, Any]
-_QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio")  # their chatter below warning helps nobody
+# Their chatter below warning helps nobody.
+_QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio", "alembic.runtime.plugins")
 
 # For libraries that insist on a dictConfig of their own (granian's `log_dictconfig`): hand lines on to ours.
 PASS_ON: dict[str, Any] = {
