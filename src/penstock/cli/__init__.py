@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import typer
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from penstock.cli import bench, config, doctor, migrate, screen, sign_in, token, up, version
 from penstock.cli import roles as role_commands
@@ -62,6 +63,11 @@ def _sentence(failure: Exception) -> str:
         return f"{said} ({failure.code.code}{details}). {failure.code.remedy.in_language(language)}."
     if isinstance(failure, SettingsError):
         return str(failure)
+    if isinstance(failure, UndefinedTable | UndefinedColumn):
+        return screen.text(
+            "The database does not have this release's tables: run `penstock migrate`, then start again.",
+            "数据库尚无此版本所需的表：请先运行 penstock migrate，再重新启动。",
+        )
     unexpected = screen.text(
         "Something unexpected happened; run it again with PENSTOCK_DEBUG=1 to see where",
         "发生意外错误；设置 PENSTOCK_DEBUG=1 后重试可查看详情",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.errors import UndefinedTable
 
 import penstock
 from penstock import cli
@@ -90,6 +91,16 @@ class TestFailing:
         code, _, error = run("config")
         assert code == 1
         assert "there is no setting PENSTOCK_PROT; did you mean PENSTOCK_PORT?" in error
+
+    def test_a_database_without_our_tables_asks_for_migrate(self, run, monkeypatch):
+        def ask(_data: Path | None) -> None:
+            raise UndefinedTable('relation "worker_heartbeats" does not exist')
+
+        monkeypatch.setattr("penstock.cli.places.all_settings", ask)
+        code, _, error = run("config")
+        assert code == 1
+        assert "penstock migrate" in error
+        assert "relation" not in error
 
     def test_the_unexpected_is_one_sentence_and_a_traceback_only_on_request(self, run, monkeypatch):
         monkeypatch.setattr("penstock.cli.places.all_settings", lambda _data: 1 // 0)
