@@ -127,13 +127,13 @@ class Parts:
         try:
             await self.queue.wake("deliver", slot, once=f"deliver:{slot}")
         except RedisTrouble:
-            log.info("wake_up_lost", slot=slot)  # workers look for themselves within a second
+            log.info("queue.wake_up_lost", slot=slot)  # workers look for themselves within a second
 
     async def _judge_silence(self, fence: Fence) -> None:
         async with self.database.transaction() as tx:
             await fence.hold(tx)
             for worker_id, verdict in (await judge_silence(tx, self.settings.workers)).items():
-                log.warning("worker_silent", worker=worker_id, verdict=verdict)
+                log.warning("worker.silent", worker=worker_id, verdict=verdict)
 
     async def _expire_budgets(self, fence: Fence) -> None:
         async with self.database.transaction() as tx:
@@ -145,7 +145,7 @@ class Parts:
         for table, days in ((STATE_TRANSITIONS, settings.transitions_days), (OUTBOX_EVENTS, settings.events_days)):
             before = self.clock.now() - timedelta(days=days)
             moved = await Archiver(self.database, self.store, table, settings).archive(before=before)
-            log.info("archived", table=table.table, rows=moved.rows, files=moved.files)
+            log.info("retention.archived", table=table.table, rows=moved.rows, files=moved.files)
 
     async def _sweep_store(self, fence: Fence) -> None:  # noqa: ARG002  deletes only leftovers
         await self.store.sweep(older_than=timedelta(days=1))

@@ -15,6 +15,8 @@ MAX_PARAMETERS = 5
 # Longer than the rule, for a reason: "path::function" or "path".
 ALLOWED_LONG: set[str] = set()
 BAD_NAME = re.compile(r"(Manager|Helper|Util|Utils|Base|Impl|Service)$")
+LOG_EVENT = re.compile(r"[a-z][a-z0-9]*\.[a-z][a-z0-9_]*")
+LOGGING = {f"log.{level}" for level in ("debug", "info", "warning", "error", "exception")}
 BUCKETS = {"utils.py", "helpers.py", "service.py", "models.py", "common.py", "misc.py", "base.py"}
 
 
@@ -62,6 +64,30 @@ class TestNames:
     def test_every_module_says_what_it_is_for(self):
         silent = [name_of(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))]
         assert silent == []
+
+
+class TestLogLines:
+    """One grammar for what is logged, `subject.what_happened`, as for domain events; the values are keywords."""
+
+    def test_every_event_is_a_subject_and_what_happened(self):
+        wrong = [
+            f"{name_of(path)}:{node.lineno}: {said.value}"
+            for path in SOURCES
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in LOGGING
+            for said in ast.walk(node.args[0])
+            if isinstance(said, ast.Constant) and not LOG_EVENT.fullmatch(said.value)
+        ]
+        assert wrong == []
+
+    def test_there_is_one_way_to_get_a_logger(self):
+        got = {
+            line
+            for path in SOURCES
+            for line in path.read_text().splitlines()
+            if re.match(r"\w+ = (structlog\.get_logger|logging\.getLogger)", line)
+        }
+        assert got == {"log = structlog.get_logger(__name__)"}
 
 
 class TestStatusColumns:

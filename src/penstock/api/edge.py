@@ -22,7 +22,7 @@ from penstock.api.access import ACCESS, PUBLIC
 from penstock.api.errors import response_of
 from penstock.kernel import error_codes
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _CLIENT_GONE = 499
 # Load balancers and `curl -I` ask with HEAD. Not for a sign-in link: a look at it must not use it up.
@@ -96,7 +96,7 @@ class Edge:
         except ClientDisconnect:
             answer.status = answer.status or _CLIENT_GONE
         except Exception:
-            _log.exception("request_failed", method=scope["method"], path=scope["path"])
+            log.exception("request.failed", method=scope["method"], path=scope["path"])
             if answer.status:  # too late for another answer: the server drops the connection
                 raise
             response = response_of(Request(scope), error_codes.INTERNAL_ERROR)

@@ -15,7 +15,7 @@ from penstock.api.edge import UnderWay
 from penstock.api.parts import Parts
 from penstock.kernel.ports import refuse_taken_port
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 _BACKLOG = 1024
 _CONCURRENT = 16_384  # event streams count as requests for as long as they are open
 
@@ -37,7 +37,7 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     )
     serving = asyncio.create_task(server.serve(), name="http server")
     stopping = asyncio.create_task(stop.wait(), name="http stop")
-    _log.info("http_listening", host=runtime.host, port=runtime.port)
+    log.info("http.listening", host=runtime.host, port=runtime.port)
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
@@ -54,6 +54,6 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
 async def _drain(serving: asyncio.Task[None], under_way: UnderWay, seconds: float) -> None:
     await asyncio.wait({serving}, timeout=seconds)
     if not serving.done():
-        _log.warning("http_cut_off", requests=under_way.cut_off(), after_seconds=seconds)
+        log.warning("http.cut_off", requests=under_way.cut_off(), after_seconds=seconds)
         await asyncio.wait({serving}, timeout=1)
-    _log.info("http_stopped")
+    log.info("http.stopped")

@@ -23,7 +23,7 @@ from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.redis import Redis
 from penstock.kernel.settings import SettingsGroup
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 _PATIENCE_SECONDS = 2.0  # so that health always answers within five
 _SHARED_SECONDS = 0.5
 
@@ -104,7 +104,7 @@ class _Probe:
         try:
             finding = await self.check()
         except Exception as wrong:  # noqa: BLE001  whatever a component throws, it is down; health itself must answer
-            _log.warning("health_check_failed", component=self.name, reason=str(wrong))
+            log.warning("health.check_failed", component=self.name, reason=str(wrong))
             finding = Finding(ComponentStatus.DOWN, "does not answer")
         return Component(finding.status, round((self.clock.monotonic() - started) * 1000, 1), finding.reason)
 

@@ -210,7 +210,7 @@ class Relay:
             row = await fetch_one(tx, _FAIL, {"id": event_id, "error": reason, "most": self._settings.max_attempts})
             dead = row is not None and row["dead_at"] is not None
             _relayed.labels("dead" if dead else "refused").inc()
-            log.warning("relay.dead_letter" if dead else "relay.refused", event_id=event_id, reason=reason)
+            log.warning("relay.dead" if dead else "relay.refused", event_id=event_id, reason=reason)
 
 
 _FAIL = """

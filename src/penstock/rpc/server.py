@@ -13,7 +13,7 @@ from penstock.kernel.health import Health, HealthStatus
 from penstock.kernel.ports import refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -50,7 +50,7 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     await _tell(servicer, parts.health)
     server.add_insecure_port(_address(runtime))
     await server.start()
-    _log.info("grpc_listening", host=runtime.host, port=runtime.grpc_port)
+    log.info("grpc.listening", host=runtime.host, port=runtime.grpc_port)
     watching = asyncio.create_task(_watch(servicer, parts), name="grpc health")
     try:
         await stop.wait()

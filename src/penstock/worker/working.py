@@ -47,7 +47,7 @@ async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) 
         except RedisTrouble as away:
             trouble += 1
             wait = exponential(trouble, first=0.2, most=5.0)
-            log.warning("worker.waiting_for_redis", reason=str(away), seconds=round(wait, 2))
+            log.warning("worker.waiting", reason=str(away), seconds=round(wait, 2))
             await pause(stop, wait)
 
 

@@ -82,7 +82,7 @@ class TestTheUnexpected:
         assert answer.json()["request_id"] == answer.headers["x-request-id"] == "my-id-1"
         assert "hunter2" not in answer.text
         assert "Traceback" not in answer.text
-        assert [entry["event"] for entry in logs if entry.get("exc_info")] == ["request_failed"]
+        assert [entry["event"] for entry in logs if entry.get("exc_info")] == ["request.failed"]
 
 
 class TestPeople:

@@ -19,7 +19,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity.settings import IdentitySettings
 
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 _WEAKEST_RSA_BITS = 2048
 Key = tuple[str | None, str, Any]  # key id, algorithm, public key
 
@@ -81,7 +81,7 @@ class PublishedKeys:
             keys = _usable_keys(answer.json())
         except (httpx.HTTPError, TimeoutError, ValueError) as wrong:
             self._failed = True
-            _log.warning("jwks_fetch_failed", url=self._url, reason=str(wrong) or type(wrong).__name__)
+            log.warning("jwks.fetch_failed", url=self._url, reason=str(wrong) or type(wrong).__name__)
             return
         self._keys, self._failed, self._fetched_at = keys, False, self._clock.monotonic()
 

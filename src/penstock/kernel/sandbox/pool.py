@@ -6,7 +6,6 @@ place (None), and the caller who gets that place tries again and hears the reaso
 """
 
 import asyncio
-import logging
 import os
 import sys
 import tempfile
@@ -17,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
+import structlog
+
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.sandbox.outcome import Limits, Outcome
@@ -24,7 +25,7 @@ from penstock.kernel.sandbox.process import MOST_FILES, Call, Plan, Strength, Wo
 from penstock.kernel.sandbox.settings import SandboxSettings
 
 Value = TypeVar("Value")
-_log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Sandbox:
@@ -169,7 +170,7 @@ class Sandbox:
         try:
             fresh = await self._start_worker(plan)
         except PenstockError as failure:
-            _log.warning("a sandbox worker could not be replaced: %s", failure)
+            log.warning("sandbox.worker_not_replaced", reason=str(failure))
         finally:
             self._line.put(fresh)
         await self._end(worker)

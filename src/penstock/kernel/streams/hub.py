@@ -156,7 +156,7 @@ class StreamHub:
             except ReadFailure as failure:
                 self._look_at_all = True
                 if not away:
-                    log.warning("event streams wait for Redis", reason=str(failure))
+                    log.warning("streams.waiting", reason=str(failure))
                 away = True
                 await asyncio.sleep(min(1, self.settings.catch_up_sec))
 
@@ -226,7 +226,7 @@ class StreamHub:
     def _stopped(self, task: asyncio.Task[None]) -> None:
         """A fault of ours: silence would look like health, so the clients are sent elsewhere."""
         if not task.cancelled() and (failure := task.exception()) is not None:
-            log.error("event streams stopped", exc_info=failure)
+            log.error("streams.stopped", exc_info=failure)
             self._end_all()
 
 

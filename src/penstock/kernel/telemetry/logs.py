@@ -2,7 +2,7 @@
 
     log = structlog.get_logger(__name__)
     with bound(request_id="…", job_id="…"):
-        log.info("page done", page=3)
+        log.info("page.done", page=3)
 
 What is bound travels with the task or thread (contextvars). After masking only our own role, worker id,
 trace id and time are added, so nothing else reaches the renderer unmasked, exceptions and libraries' lines
