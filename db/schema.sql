@@ -1,7 +1,7 @@
 -- The database as it is today, to be read from top to bottom.
 -- db/migrations/ leads here step by step; a test proves that both give the same database.
 
--- ── Every change of state, of every entity (001 §3.9) ─────────────────────────────────────────────────────
+-- ── Every change of state, of every entity ─────────────────────────────────────────────────────
 create table state_transitions (
   id          bigserial primary key,
   entity_type text not null,
@@ -71,7 +71,7 @@ create index idx_deliveries_leased on outbox_deliveries (leased_until) where lea
 create index idx_deliveries_head on outbox_deliveries (sink, order_key, event_id) where done_at is null and dead_at is null;
 create index idx_deliveries_dead on outbox_deliveries (sink, delivery_id) where dead_at is not null;
 
--- ── Inbox: a message from outside takes effect once (003 §15) ─────────────────────────────────────────────
+-- ── Inbox: a message from outside takes effect once ─────────────────────────────────────────────
 create schema catalog;
 create table catalog.inbox_events (
   source       text not null,
@@ -109,7 +109,7 @@ create table schedule (
   last_error    text
 );
 
--- ── Workers (001 §3.17) ───────────────────────────────────────────────────────────────────────────────────
+-- ── Workers ───────────────────────────────────────────────────────────────────────────────────
 create table worker_heartbeats (
   worker_id      text primary key,
   hostname       text not null,
@@ -122,7 +122,7 @@ create table worker_heartbeats (
 );
 create index idx_workers_status on worker_heartbeats (status, last_heartbeat);
 
--- ── Budgets: what may be spent, has been spent and is promised (001 §6, in PostgreSQL because Redis may vanish)
+-- ── Budgets: what may be spent, has been spent and is promised (in PostgreSQL because Redis may vanish)
 create table budgets (
   scope     text not null,                           -- 'llm', 'llm:merchant:M', 'crossref:requests'
   day       date not null,

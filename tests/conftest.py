@@ -43,6 +43,17 @@ def redis_server(home: Path) -> Iterator[EmbeddedRedis]:
 
 
 @pytest.fixture
+def own_redis() -> Iterator[EmbeddedRedis]:
+    """A server that a test may stop, kill or pause."""
+    with tempfile.TemporaryDirectory(prefix="penstock-own-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        server = EmbeddedRedis(Path(name))
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
 def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """The migrated database, emptied after the test."""
     yield postgres.url

@@ -91,7 +91,7 @@ class TestLogLines:
 
 
 class TestStatusColumns:
-    """Only the state machine writes a status (KN-3)."""
+    """Only the state machine writes a status."""
 
     def test_no_other_sql_sets_a_status(self):
         wrong = []

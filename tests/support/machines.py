@@ -1,4 +1,4 @@
-"""The machines of 001 §1 (with 000 §6's additions) as data. Each moves into its domain when that is built.
+"""The machines of the domains to come, as data. Each moves into its domain when that is built.
 
 Tables are made by `create_tables` with only what a machine needs: a key, a status and a merchant.
 """

@@ -16,7 +16,7 @@ from penstock.api import pages
 from penstock.api.http_status import status_of
 from penstock.api.language import preferred
 from penstock.api.problems import reason
-from penstock.kernel import error_codes as codes
+from penstock.kernel import error_codes
 from penstock.kernel import json
 from penstock.kernel.errors import ErrorCode, Language, PenstockError, Severity
 
@@ -74,7 +74,7 @@ def _headers(code: ErrorCode, body: Mapping[str, Any]) -> dict[str, str]:
     wait = body["details"].get("retry_after", body["details"].get("retry_after_seconds"))
     if isinstance(wait, int | float) and math.isfinite(wait):
         headers["Retry-After"] = str(max(0, math.ceil(wait)))
-    if code in (codes.TOKEN_MISSING, codes.TOKEN_INVALID):
+    if code in (error_codes.TOKEN_MISSING, error_codes.TOKEN_INVALID):
         headers["WWW-Authenticate"] = "Bearer"
     return headers
 
@@ -91,7 +91,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
     for problem in error.errors():
         location = [str(part) for part in problem["loc"] if not (problem["type"] == "json_invalid" and part != "body")]
         fields.setdefault(".".join(location), reason(problem, language_of(request)))
-    return response_of(request, codes.REQUEST_INVALID, {"fields": fields})
+    return response_of(request, error_codes.REQUEST_INVALID, {"fields": fields})
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -100,12 +100,12 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     if isinstance(error.__cause__, PenstockError):
         return await _on_penstock_error(request, error.__cause__)
     if error.status_code == 404:
-        return response_of(request, codes.ROUTE_NOT_FOUND)
+        return response_of(request, error_codes.ROUTE_NOT_FOUND)
     if error.status_code == 405:
-        response = response_of(request, codes.METHOD_NOT_ALLOWED)
+        response = response_of(request, error_codes.METHOD_NOT_ALLOWED)
         response.headers["Allow"] = ", ".join(_methods_here(request))
         return response
-    return response_of(request, codes.REQUEST_INVALID, {"reason": error.detail})
+    return response_of(request, error_codes.REQUEST_INVALID, {"reason": error.detail})
 
 
 def _methods_here(request: Request) -> list[str]:

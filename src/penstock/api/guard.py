@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
 from penstock.api.access import ACCESS
-from penstock.kernel import error_codes as codes
+from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 
@@ -79,7 +79,7 @@ async def visitor(request: Request) -> Caller | None:
 async def _signed_in(request: Request) -> Caller:
     caller: Caller | None = request.state.caller
     if caller is None:
-        raise PenstockError(codes.TOKEN_MISSING)
+        raise PenstockError(error_codes.TOKEN_MISSING)
     return caller
 
 
@@ -92,9 +92,9 @@ async def _admitted(request: Request, path: str) -> Caller | None:
         return None
     caller = await caller_of(request)
     if caller is None:
-        raise PenstockError(codes.TOKEN_MISSING)
+        raise PenstockError(error_codes.TOKEN_MISSING)
     if caller.role not in roles:
-        raise PenstockError(codes.ROLE_DENIED, role=caller.role.value, needs=sorted(roles))
+        raise PenstockError(error_codes.ROLE_DENIED, role=caller.role.value, needs=sorted(roles))
     return caller
 
 
@@ -108,7 +108,7 @@ def _token(request: Request) -> str | None:
     if header is not None:
         scheme, _, token = header.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise PenstockError(codes.TOKEN_INVALID, reason="the Authorization header is not 'Bearer <token>'")
+            raise PenstockError(error_codes.TOKEN_INVALID, reason="the Authorization header is not 'Bearer <token>'")
         return token.strip()
     token = request.cookies.get(COOKIE, "")
     if not token:
@@ -126,20 +126,20 @@ def require_own_origin(request: Request) -> None:
     else:  # browsers leave it out on plain http; then Origin tells
         ours = urlsplit(request.headers.get("origin", "")).netloc == request.headers.get("host")
     if not ours:
-        raise PenstockError(codes.ORIGIN_DENIED)
+        raise PenstockError(error_codes.ORIGIN_DENIED)
 
 
 def _check_content_type(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise PenstockError(codes.CONTENT_TYPE_INVALID, accepted=["application/json"])
+        raise PenstockError(error_codes.CONTENT_TYPE_INVALID, accepted=["application/json"])
 
 
 def _bounded(request: Request) -> Receive:
     """Stops reading where the limit is, whatever Content-Length said."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > LARGEST_BODY:
-        raise PenstockError(codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
+        raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
     received = 0
 
     async def receive() -> Message:
@@ -147,7 +147,7 @@ def _bounded(request: Request) -> Receive:
         message = await request.receive()
         received += len(message.get("body", b""))
         if received > LARGEST_BODY:
-            raise PenstockError(codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
+            raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
         return message
 
     return receive

@@ -1,8 +1,8 @@
-"""Error → HTTP status: by kind, and by code where the frozen registry says otherwise (001 §4.3, 000 §7, D10)."""
+"""Error → HTTP status: by kind, and by code where a code has its own."""
 
 from collections.abc import Mapping
 
-from penstock.kernel import error_codes as codes
+from penstock.kernel import error_codes
 from penstock.kernel.errors import ErrorCode, Kind
 
 BY_KIND: Mapping[Kind, int] = {
@@ -15,18 +15,18 @@ BY_KIND: Mapping[Kind, int] = {
 }
 
 BY_CODE: Mapping[ErrorCode, int] = {
-    codes.TOKEN_MISSING: 401,
-    codes.TOKEN_INVALID: 401,
-    codes.SIGN_IN_CODE_INVALID: 401,
-    codes.METHOD_NOT_ALLOWED: 405,
-    codes.REQUEST_TOO_LARGE: 413,
-    codes.FILE_SIZE_EXCEEDED: 413,
-    codes.PAGE_COUNT_EXCEEDED: 413,
-    codes.CONTENT_TYPE_INVALID: 415,
-    codes.RATE_LIMITED: 429,
-    codes.REQUEUE_LIMIT: 429,
-    codes.LLM_RATE_LIMITED: 429,
-    codes.CHECKSUM_FAILED: 460,  # the tus checksum extension's own
+    error_codes.TOKEN_MISSING: 401,
+    error_codes.TOKEN_INVALID: 401,
+    error_codes.SIGN_IN_CODE_INVALID: 401,
+    error_codes.METHOD_NOT_ALLOWED: 405,
+    error_codes.REQUEST_TOO_LARGE: 413,
+    error_codes.FILE_SIZE_EXCEEDED: 413,
+    error_codes.PAGE_COUNT_EXCEEDED: 413,
+    error_codes.CONTENT_TYPE_INVALID: 415,
+    error_codes.RATE_LIMITED: 429,
+    error_codes.REQUEUE_LIMIT: 429,
+    error_codes.LLM_RATE_LIMITED: 429,
+    error_codes.CHECKSUM_FAILED: 460,  # the tus checksum extension's own
 }
 
 

@@ -1,4 +1,4 @@
-"""Request metrics of the edge (000 §9)."""
+"""Request metrics of the edge."""
 
 from prometheus_client import Counter, Histogram
 

@@ -10,7 +10,7 @@ import penstock
 from penstock.api.access import ACCESS
 from penstock.api.errors import ErrorBody, body_of
 from penstock.api.http_status import status_of
-from penstock.kernel import error_codes as codes
+from penstock.kernel import error_codes
 from penstock.kernel.errors import ErrorCode, Language
 
 _MARK = "x-error-codes"
@@ -60,20 +60,20 @@ def _complete(operation: dict[str, Any], method: str, path: str) -> None:
 
 def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCode]:
     """Those that follow from the operation's shape, and those it names itself."""
-    found = [codes.REGISTRY[name] for name in operation.pop(_MARK, [])]
+    found = [error_codes.REGISTRY[name] for name in operation.pop(_MARK, [])]
     if operation.get("parameters") or "requestBody" in operation:
-        found.append(codes.REQUEST_INVALID)
+        found.append(error_codes.REQUEST_INVALID)
     if "requestBody" in operation:
-        found += [codes.REQUEST_TOO_LARGE, codes.CONTENT_TYPE_INVALID]
+        found += [error_codes.REQUEST_TOO_LARGE, error_codes.CONTENT_TYPE_INVALID]
     if ACCESS[method, path] is not None:
-        found += [codes.TOKEN_MISSING, codes.TOKEN_INVALID, codes.ROLE_DENIED]
+        found += [error_codes.TOKEN_MISSING, error_codes.TOKEN_INVALID, error_codes.ROLE_DENIED]
         if method != "GET":
-            found.append(codes.ORIGIN_DENIED)
+            found.append(error_codes.ORIGIN_DENIED)
     if "{" in path:
-        found.append(codes.NOT_FOUND)
+        found.append(error_codes.NOT_FOUND)
     if path.startswith("/api/"):
-        found.append(codes.DB_UNAVAILABLE)
-    return [*found, codes.INTERNAL_ERROR]
+        found.append(error_codes.DB_UNAVAILABLE)
+    return [*found, error_codes.INTERNAL_ERROR]
 
 
 def _response(found: list[ErrorCode]) -> dict[str, Any]:

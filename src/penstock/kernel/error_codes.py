@@ -112,7 +112,7 @@ LEASE_LOST = _row("LEASE_LOST", Kind.CONFLICT, _W,
 WEBHOOK_URL_REFUSED = _row("WEBHOOK_URL_REFUSED", Kind.INVALID, _E,
     "不接受该回调地址", "This webhook address is not accepted",
     "请使用可公开访问的 https 地址", "Use an https address that is reachable from outside")
-# --- files and jobs (frozen: 001 §4.3, 000 §7) ------------------------------------------------------------
+# --- files and jobs (codes and statuses never change) ------------------------------------------------------
 FILE_SIZE_EXCEEDED = _row("FILE_SIZE_EXCEEDED", Kind.INVALID, _E,
     "文件大小超过限制", "The file is larger than allowed",
     "请压缩或拆分文件后重新上传", "Compress or split the file and upload it again")
@@ -158,7 +158,7 @@ REQUEUE_LIMIT = _row("REQUEUE_LIMIT", Kind.UNAVAILABLE, _W,
 JOB_TERMINAL = _row("JOB_TERMINAL", Kind.CONFLICT, _W,
     "任务已结束，无法取消", "The job has already ended",
     "无需处理", "Nothing to do")
-# --- review (frozen: 001 §4.3) ----------------------------------------------------------------------------
+# --- review (codes and statuses never change) --------------------------------------------------------------
 TASK_ALREADY_LOCKED = _row("TASK_ALREADY_LOCKED", Kind.CONFLICT, _W,
     "任务已被他人领取", "Someone else has taken this task",
     "请领取下一个任务", "Take the next task")
@@ -171,14 +171,14 @@ TASK_NOT_REVERTABLE = _row("TASK_NOT_REVERTABLE", Kind.CONFLICT, _W,
 ANNOTATION_VALIDATION_FAILED = _row("ANNOTATION_VALIDATION_FAILED", Kind.INVALID, _E,
     "标注内容校验失败", "The annotation is not valid",
     "请按 details 中的路径修改", "Correct the paths named in details")
-# --- profiles (frozen: 001 §4.3) --------------------------------------------------------------------------
+# --- profiles (codes and statuses never change) ------------------------------------------------------------
 CONFIG_VERSION_CONFLICT = _row("CONFIG_VERSION_CONFLICT", Kind.CONFLICT, _W,
     "配置已被他人更新", "Someone else has saved a newer version",
     "请在最新版本上重新修改", "Make your change on the newest version")
 CONFIG_THRESHOLD_INVALID = _row("CONFIG_THRESHOLD_INVALID", Kind.INVALID, _E,
     "阈值不满足 B < PV < A", "The thresholds must obey B < PV < A",
     "请调整阈值", "Adjust the thresholds")
-# --- models (frozen: 001 §4.3) ----------------------------------------------------------------------------
+# --- models (codes and statuses never change) --------------------------------------------------------------
 LLM_BUDGET_EXHAUSTED = _row("LLM_BUDGET_EXHAUSTED", Kind.UNAVAILABLE, _C,
     "模型预算已用尽", "The model budget is used up",
     "请等待次日或提高预算", "Wait for the next day or raise the budget")

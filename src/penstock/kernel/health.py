@@ -29,7 +29,7 @@ _SHARED_SECONDS = 0.5
 
 
 class HealthStatus(StrEnum):
-    """Of the whole (001 §2.8)."""
+    """Of the whole."""
 
     HEALTHY = "healthy"  # every component is ok
     DEGRADED = "degraded"  # something is away that we can do without for a while
@@ -37,7 +37,7 @@ class HealthStatus(StrEnum):
 
 
 class ComponentStatus(StrEnum):
-    """Of one thing we stand on (001 §2.8)."""
+    """Of one thing we stand on."""
 
     OK = "ok"
     DEGRADED = "degraded"  # works, but look at it soon

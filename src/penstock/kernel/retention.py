@@ -1,4 +1,4 @@
-"""Old rows move to compressed files in the object store and stay searchable by entity (002 §13.5, §14.11).
+"""Old rows move to compressed files in the object store and stay searchable by entity.
 
 One batch is: read the oldest rows that are due; write them as one gzipped JSONL object; then, in one
 transaction, delete exactly those rows and enter the file and its entities in `archive_files` and
@@ -24,10 +24,9 @@ from psycopg import sql
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from penstock.kernel import error_codes, json
+from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.db import Database, Tx, fetch_all
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.failpoints import reach
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.settings import SettingsGroup
 
@@ -107,10 +106,10 @@ class Archiver:
             digest = hashlib.sha256(text).hexdigest()
             key = self._key(batch, digest)
             await self._store.put(key, await asyncio.to_thread(gzip.compress, text, 6, mtime=0))
-            reach("retention.written")
+            failpoints.reach("retention.written")
             if not await self._settle(batch, key, digest):
                 break
-            reach("retention.settled")
+            failpoints.reach("retention.settled")
             files, rows = files + 1, rows + len(batch.rows)
         return Archived(files, rows)
 
@@ -135,7 +134,7 @@ class Archiver:
             async with self._database.transaction() as tx:
                 await self._delete(tx, batch)
                 await _enter(tx, self._retained.table, batch, key, digest)
-                reach("retention.indexed")
+                failpoints.reach("retention.indexed")
         except _RowsChanged:
             return False
         return True

@@ -6,16 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.clock import TurnedClock
 
-from penstock.embedded import EmbeddedRedis
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.rategate import Allow, GateSettings, Outcome, RateGate, RatePolicy, Signal, WaitUntil
 from penstock.kernel.redis import Keys, connect
@@ -140,16 +137,6 @@ class TestManyProcesses:
         outputs = [process.communicate(timeout=60)[0] for process in running]
         assert [process.returncode for process in running] == [0] * 4
         return [float(line) for output in outputs for line in output.split()]
-
-
-@pytest.fixture
-def own_redis():
-    with tempfile.TemporaryDirectory(prefix="penstock-gate-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        server = EmbeddedRedis(Path(name))
-        server.start()
-        yield server
-        server.stop()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import asyncio
 import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
 from tests.support.streams import World, facts, facts_of, names, numbers, opened, take
@@ -16,17 +14,6 @@ from penstock.kernel.redis import connect
 from penstock.kernel.streams import Request, Snapshots, StreamHub, StreamReader, StreamSettings
 
 JOB = "job:1"
-
-
-@pytest.fixture
-def own_redis():
-    """A server that a test may kill."""
-    with tempfile.TemporaryDirectory(prefix="penstock-own-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        server = EmbeddedRedis(Path(name))
-        server.start()
-        yield server
-        server.stop()
 
 
 @pytest.fixture

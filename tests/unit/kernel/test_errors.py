@@ -8,7 +8,7 @@ from penstock.api.http_status import status_of
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.errors import Language, PenstockError
 
-# 001 §4.3, then 000 §7 for the rest (D10): code, HTTP status, severity.
+# What clients were promised: code, HTTP status, severity.
 FROZEN = """
 FILE_SIZE_EXCEEDED 413 error
 PAGE_COUNT_EXCEEDED 413 error

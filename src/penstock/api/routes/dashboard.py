@@ -10,8 +10,7 @@ from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
 from penstock.api.parts import Parts
 from penstock.api.sse import event_stream
-from penstock.kernel import error_codes as codes
-from penstock.kernel import streams
+from penstock.kernel import error_codes, streams
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 
@@ -35,7 +34,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     summary="What happens, as it happens",
     response_class=Response,
     responses=_STREAM,
-    openapi_extra=may_fail_with(codes.MERCHANT_DENIED, codes.RATE_LIMITED, codes.SERVICE_UNAVAILABLE),
+    openapi_extra=may_fail_with(error_codes.MERCHANT_DENIED, error_codes.RATE_LIMITED, error_codes.SERVICE_UNAVAILABLE),
 )
 async def follow_dashboard(
     request: Request,
@@ -57,6 +56,6 @@ async def follow_dashboard(
 
 def _topic(caller: Caller, merchant: str | None) -> str:
     if merchant is not None and not caller.sees(merchant):
-        raise PenstockError(codes.MERCHANT_DENIED, merchant=merchant)
+        raise PenstockError(error_codes.MERCHANT_DENIED, merchant=merchant)
     whose = merchant or (None if caller.sees_all else caller.merchant_id)
     return "dashboard" if whose is None else f"dashboard:{whose}"

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin, visitor
 from penstock.api.openapi import may_fail_with
 from penstock.api.parts import Parts
-from penstock.kernel import error_codes as codes
+from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role, redeem
 
@@ -46,7 +46,7 @@ class Me(BaseModel):
     response_class=RedirectResponse,
     status_code=303,
     response_description="Signed in; on to the start page",
-    openapi_extra=may_fail_with(codes.SIGN_IN_CODE_INVALID),
+    openapi_extra=may_fail_with(error_codes.SIGN_IN_CODE_INVALID),
 )
 async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """Keeps the session in a cookie that scripts cannot read, and goes on to the start page.
@@ -75,7 +75,7 @@ async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_len
     "/api/v1/session",
     summary="Exchange a sign-in code for a token",
     status_code=201,
-    openapi_extra=may_fail_with(codes.SIGN_IN_CODE_INVALID),
+    openapi_extra=may_fail_with(error_codes.SIGN_IN_CODE_INVALID),
 )
 async def create_session(request: Request, body: CodeToRedeem) -> Session:
     return await _redeemed(request, body.code)

@@ -1,4 +1,4 @@
-"""Who is asking, for which merchant, in which role (D24); how that is proven, lent and written down.
+"""Who is asking, for which merchant, in which role; how that is proven, lent and written down.
 
 A merchant id comes out of a checked token and from nowhere else. The one exception, acting for another
 merchant, goes through `acting_for`, which writes the audit log.

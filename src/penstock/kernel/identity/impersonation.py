@@ -1,4 +1,4 @@
-"""Acting for another merchant (000 [C3]): asked for explicitly, allowed to few, always written down."""
+"""Acting for another merchant: asked for explicitly, allowed to few, always written down."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Nothing secret or personal leaves in a log line or a span (002 §14.10).
+"""Nothing secret or personal leaves in a log line or a span.
 
 A value is masked when its key's name says that it is secret, or when a text holds something that looks
 secret or personal: credentials in URLs and headers, tokens, keys, e-mail addresses, phone and identity
