@@ -10,6 +10,11 @@ def exponential(attempt: int, *, first: float, most: float) -> float:
     return span * (1 + random.random() / 4)  # noqa: S311  spreads load, guards nothing
 
 
+def jitter() -> float:
+    """A share of 5-15 % to add to a wait that many may share."""
+    return random.uniform(0.05, 0.15)  # noqa: S311
+
+
 async def pause(stop: asyncio.Event, seconds: float) -> bool:
     """Wait; True if `stop` was set meanwhile."""
     try:

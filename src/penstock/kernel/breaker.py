@@ -7,7 +7,6 @@ transport; any other outcome proves that it works. Without Redis each process ju
 """
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from enum import StrEnum
 from importlib import resources
 
 from penstock.kernel import error_codes
+from penstock.kernel.backoff import jitter
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.errors import ErrorCode, PenstockError
-from penstock.kernel.redis import Keys, Redis, RedisAway
+from penstock.kernel.redis import Keys, Redis, RedisAway, running_script
 
 _CALL_SECONDS = 1.0
 _AWAY_SECONDS = 1.0
@@ -156,15 +156,17 @@ class Breaker:
         policy = admission.policy
         if self._clock.monotonic() < self._ask_again_at:
             return None
-        pause = policy.pause * random.uniform(1.05, 1.15)  # noqa: S311  spreads load, hides nothing
+        pause = policy.pause * (1 + jitter())
         now = round(self._clock.now().timestamp() * 1000) if self._is_simulated else 0
         arguments: list[str | int | float] = [operation, now, admission.generation]
         arguments += [policy.failures, policy.ratio, policy.calls, round(policy.window * 1000), round(pause * 1000)]
         arguments += [policy.probes, policy.successes, round(policy.probe_time * 1000)]
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                state, wait, generation, may_go = await self._script([self._keys.circuit(admission.key)], arguments)
+                with running_script():
+                    answer = await self._script([self._keys.circuit(admission.key)], arguments)
         except RedisAway:
             self._ask_again_at = self._clock.monotonic() + _AWAY_SECONDS
             return None
+        state, wait, generation, may_go = answer
         return Circuit(state.decode()), int(wait) / 1000, int(generation), bool(may_go)

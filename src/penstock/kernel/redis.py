@@ -4,6 +4,9 @@ All key patterns of the product are declared in `Keys`. The braces are hash tags
 share a slot, so that a cluster can run scripts over them.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +14,27 @@ import redis.asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 Redis = aioredis.Redis
-RedisAway = (RedisConnectionError, RedisTimeoutError, OSError)
-# For wake-ups and copies, which may get lost: a server that refuses (full, read-only, disk trouble) is away too.
+# A server that cannot write is as far away as one that does not answer.
+RedisAway = (RedisConnectionError, RedisTimeoutError, OutOfMemoryError, ReadOnlyError, OSError)
+# For wake-ups and copies, which may get lost, and for reads, which are tried again: whatever is wrong with it.
 RedisTrouble = (RedisError, OSError)
 
-__all__ = ["Keys", "Redis", "RedisAway", "RedisConnectionError", "RedisError", "RedisTrouble", "connect"]
+_TAKES_NO_WRITES = re.compile(r"-(OOM|READONLY|MISCONF|NOREPLICAS) ")
+
+__all__ = [
+    "Keys",
+    "Redis",
+    "RedisAway",
+    "RedisConnectionError",
+    "RedisError",
+    "RedisTrouble",
+    "connect",
+    "running_script",
+]
 
 
 def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) -> Redis:
@@ -37,6 +52,17 @@ def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) 
     }
     client: Redis = aioredis.Redis.from_url(url, **options)
     return client
+
+
+@contextmanager
+def running_script() -> Iterator[None]:
+    """Around every script that writes: a server that takes no writes is away, though a script says so in text only."""
+    try:
+        yield
+    except ResponseError as refusal:
+        if not isinstance(refusal, RedisAway) and _TAKES_NO_WRITES.search(str(refusal)):
+            raise OutOfMemoryError(str(refusal)) from refusal
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ docs/adr/0005-rate-gate.md says why.
 
 import asyncio
 import math
-import random
 import uuid
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -51,6 +50,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import error_codes
+from penstock.kernel.backoff import jitter
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.rategate.local import LocalBucket
@@ -66,8 +66,8 @@ from penstock.kernel.rategate.policy import (
     Ticket,
     WaitUntil,
 )
-from penstock.kernel.rategate.script import CannotServe, Reply, Script
-from penstock.kernel.redis import Keys, Redis
+from penstock.kernel.rategate.script import Reply, Script
+from penstock.kernel.redis import Keys, Redis, RedisAway
 from penstock.kernel.settings import SettingsGroup
 
 _SECOND = 1_000_000
@@ -114,7 +114,7 @@ class RateGate:
         self._clock: Clock = clock or SystemClock()
         self._settings = settings or GateSettings()
         self._is_simulated = is_simulated
-        self._script = Script(redis, "gate.lua")
+        self._script = Script(redis)
         self._memories: dict[str, Memory] = {}
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
         self._calls = asyncio.Semaphore(_CALLS_AT_ONCE)
@@ -131,8 +131,6 @@ class RateGate:
         self, key: str, policy: RatePolicy, *, cost: int = 1, deadline: float = 0.0, task: str | None = None
     ) -> Decision:
         """Ask once. `deadline` is how many seconds the caller would wait."""
-        if not 1 <= cost <= policy.burst:
-            raise ValueError(f"cost {cost} cannot be granted by a bucket of {policy.burst}")
         return await self._decide(key, policy, _Turn(Ticket(cost, task), deadline))
 
     async def redeem(self, key: str, policy: RatePolicy, waited: WaitUntil, *, deadline: float = 0.0) -> Decision:
@@ -143,8 +141,6 @@ class RateGate:
         self, key: str, policy: RatePolicy, *, cost: int = 1, deadline: float = 60.0, task: str | None = None
     ) -> Allow:
         """Ask, wait, redeem. Raises RATE_LIMITED with `reason` and `retry_after` when the deadline cannot be met."""
-        if not 1 <= cost <= policy.burst:
-            raise ValueError(f"cost {cost} cannot be granted by a bucket of {policy.burst}")
         started = self._clock.monotonic()
         async with self._turn_of(key, policy, task):
             ticket = Ticket(cost, task)
@@ -161,14 +157,14 @@ class RateGate:
 
     async def feedback(self, key: str, policy: RatePolicy, signal: Signal) -> None:
         """Tell what the upstream said. Every response is worth telling; only news costs a call."""
-        memory, jitter = self._memory(key), _jitter()
+        memory, extra = self._memory(key), jitter()
         if signal == Signal():
             return
         if memory.local is not None:
             memory.local.note(signal, policy)
         if signal.retry_after is not None:
-            memory.cool(self._clock.monotonic(), signal.retry_after * (1 + jitter))
-        ask: dict[str, Any] = {"outcome": signal.outcome.value, "jitter": jitter}
+            memory.cool(self._clock.monotonic(), signal.retry_after * (1 + extra))
+        ask: dict[str, Any] = {"outcome": signal.outcome.value, "jitter": extra}
         if signal.retry_after is not None:
             ask["retry_after"] = round(signal.retry_after * _SECOND)
         if signal.limit_remaining is not None:
@@ -200,6 +196,8 @@ class RateGate:
 
     # Deciding ------------------------------------------------------------------------------------------------
     async def _decide(self, key: str, policy: RatePolicy, turn: _Turn) -> Decision:
+        if not 1 <= turn.ticket.cost <= policy.burst:
+            raise ValueError(f"cost {turn.ticket.cost} cannot be granted by a bucket of {policy.burst}")
         memory = self._memory(key)
         now = self._clock.monotonic()
         if memory.cool_until - now > turn.deadline:
@@ -218,7 +216,7 @@ class RateGate:
             "cost": ticket.cost,
             "deadline": round(turn.deadline * _SECOND),
             "lead": round(turn.lead * _SECOND),
-            "jitter": _jitter(),
+            "jitter": jitter(),
         }
         if ticket.task is not None:
             ask["task"] = ticket.task
@@ -260,7 +258,7 @@ class RateGate:
             memory.spend_quota(ticket.cost, wall.timestamp())
         if slot <= now + turn.lead:
             return Allow(bucket.rate, is_local=True)
-        wait = (slot - now) * (1 + _jitter())
+        wait = (slot - now) * (1 + jitter())
         return WaitUntil(wall + timedelta(seconds=wait), wait, Ticket(ticket.cost, ticket.task, local_slot=slot))
 
     # Redis ---------------------------------------------------------------------------------------------------
@@ -270,7 +268,7 @@ class RateGate:
         if self._is_local:
             if now < self._ask_again_at:
                 return None
-            self._ask_again_at = now + self._settings.retry_seconds * (1 + _jitter())
+            self._ask_again_at = now + self._settings.retry_seconds * (1 + jitter())
         memory = self._memory(key)
         ask = {**ask, "handover": round(self._settings.retry_seconds * 1.5 * _SECOND)}
         try:
@@ -279,7 +277,7 @@ class RateGate:
                 if reply.kind == "missing":
                     ask |= {"age": await self._age_of_redis(), **memory.hints(now, is_missing=True)}
                     reply = await self._run(operation, key, policy, ask)
-        except CannotServe:
+        except RedisAway:
             self._go_local()
             return None
         self._come_back()
@@ -310,7 +308,7 @@ class RateGate:
 
     def _go_local(self) -> None:
         self._is_local = True
-        self._ask_again_at = self._clock.monotonic() + self._settings.retry_seconds * (1 + _jitter())
+        self._ask_again_at = self._clock.monotonic() + self._settings.retry_seconds * (1 + jitter())
         for memory in self._memories.values():
             memory.is_cooling_unsent = True
 
@@ -344,7 +342,3 @@ class RateGate:
 
     def _microseconds(self) -> int:
         return round(self._clock.now().timestamp() * _SECOND)
-
-
-def _jitter() -> float:
-    return random.uniform(0.05, 0.15)  # noqa: S311  spreads load, hides nothing

@@ -1,16 +1,11 @@
 """Running `gate.lua`: one round trip, by its digest; the text is sent only to a server that lacks it."""
 
-import hashlib
 from importlib import resources
 from typing import Any
 
 import msgspec
-from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError
 
-from penstock.kernel.redis import Redis, RedisAway
-
-# A server that cannot write is as far away as one that does not answer.
-CannotServe = (*RedisAway, OutOfMemoryError, ReadOnlyError)
+from penstock.kernel.redis import Redis, running_script
 
 
 class Window(msgspec.Struct):
@@ -38,18 +33,13 @@ class Reply(msgspec.Struct):
 
 
 class Script:
-    """A Lua file of a package, run over one key."""
+    """`gate.lua`, run over one key."""
 
-    def __init__(self, redis: Redis, name: str) -> None:
-        self._redis = redis
-        self._text = resources.files(__package__).joinpath(name).read_text("utf-8")
-        self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+    def __init__(self, redis: Redis) -> None:
+        self._script = redis.register_script(resources.files(__package__).joinpath("gate.lua").read_text("utf-8"))
         self._decoder = msgspec.msgpack.Decoder(Reply)
 
     async def run(self, key: str, operation: str, policy: bytes, ask: dict[str, Any]) -> Reply:
-        arguments: tuple[Any, ...] = (1, key, operation, policy, msgspec.msgpack.encode(ask))
-        try:
-            answer = await self._redis.evalsha(self._digest, *arguments)  # type: ignore[misc]
-        except NoScriptError:
-            answer = await self._redis.eval(self._text, *arguments)  # type: ignore[misc]
+        with running_script():
+            answer = await self._script([key], [operation, policy, msgspec.msgpack.encode(ask)])
         return self._decoder.decode(answer)

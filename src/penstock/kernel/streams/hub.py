@@ -10,12 +10,12 @@ than before, members are told that they may have missed something and get a snap
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from penstock.kernel import error_codes
+from penstock.kernel.backoff import pause
 from penstock.kernel.clock import Clock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.streams.event import Position
@@ -161,9 +161,7 @@ class StreamHub:
                 await asyncio.sleep(min(1, self.settings.catch_up_sec))
 
     async def _wait_for_work(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, self._next_look - self.clock.monotonic())):
-                await self._awake.wait()
+        await pause(self._awake, max(0.0, self._next_look - self.clock.monotonic()))
         self._awake.clear()
 
     async def _begin_catch_up(self) -> None:
