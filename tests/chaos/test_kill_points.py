@@ -39,7 +39,7 @@ class TestKilledAt:
     @pytest.mark.parametrize("point", POINTS)
     def test_a_kill_at_this_point_breaks_no_promise(self, stage: Stage, point: str):
         victim, other = POINTS[point], "worker" if POINTS[point] == "scheduler" else "scheduler"
-        writer = Writer(stage.postgres.url, 1, [f"{point}-{n}" for n in range(4)], moves_per_second=150)
+        writer = Writer(stage.postgres.url, 1, [f"{point}-{n}" for n in range(4)], moves_per_second=40)
         writer.start()
         stage.start("other", other)
         for round_ in range(2):
@@ -62,7 +62,7 @@ class TestPaused:
         assert tokens == sorted(set(tokens))
 
     def test_a_paused_relay_holds_nobody_up_for_long_and_repeats_nothing(self, stage: Stage):
-        writer = Writer(stage.postgres.url, 2, [f"paused-{n}" for n in range(4)], moves_per_second=100)
+        writer = Writer(stage.postgres.url, 2, [f"paused-{n}" for n in range(4)], moves_per_second=40)
         writer.start()
         stage.start("worker", "worker")
         self._take_over(stage, "scheduler", "select count(*) from chaos_effects")
@@ -72,7 +72,7 @@ class TestPaused:
         judge(stage, [writer])
 
     def test_a_paused_worker_takes_no_second_effect(self, stage: Stage):
-        writer = Writer(stage.postgres.url, 3, [f"slow-{n}" for n in range(4)], moves_per_second=100)
+        writer = Writer(stage.postgres.url, 3, [f"slow-{n}" for n in range(4)], moves_per_second=40)
         writer.start()
         stage.start("relay", "scheduler")
         self._take_over(stage, "worker", "select count(*) from chaos_effects")

@@ -21,6 +21,7 @@ from penstock.api import metrics
 from penstock.api.access import ACCESS, PUBLIC
 from penstock.api.errors import response_of
 from penstock.kernel import error_codes
+from penstock.kernel.telemetry import bound
 
 log = structlog.get_logger(__name__)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -82,7 +83,7 @@ class Edge:
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
-        with structlog.contextvars.bound_contextvars(request_id=request_id), self._under_way.one_more():
+        with bound(request_id=request_id), self._under_way.one_more():
             await self._answer(scope, receive, _Answer(scope, send))
 
     async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:

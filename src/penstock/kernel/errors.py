@@ -74,6 +74,12 @@ class PenstockError(Exception):
         return self.code.kind
 
 
+def raise_unless_unavailable(failure: PenstockError) -> None:
+    """For loops that wait until a server is back: whatever else is wrong must not be waited for."""
+    if failure.kind is not Kind.UNAVAILABLE:
+        raise failure
+
+
 def _shown(details: Mapping[str, Any]) -> str:
     if not details:
         return ""

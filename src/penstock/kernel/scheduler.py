@@ -22,7 +22,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import pause
 from penstock.kernel.db import Database, Tx, fetch_one
-from penstock.kernel.errors import Kind, PenstockError, reason_of
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.settings import SettingsGroup
 
@@ -85,13 +85,13 @@ class Scheduler:
                 await self.enrol()
                 break
             except PenstockError as away:
-                _only_unavailable(away)
+                raise_unless_unavailable(away)
                 await pause(stop, 1.0)
         while not await pause(stop, self._settings.tick_seconds.total_seconds()):
             try:
                 await self.start_due()
             except PenstockError as away:
-                _only_unavailable(away)
+                raise_unless_unavailable(away)
                 log.warning("scheduler.waiting", reason=str(away))
         for task in self._running.values():
             task.cancel()
@@ -164,7 +164,7 @@ class Scheduler:
                 async with self._database.transaction() as tx:
                     kept = await leases.renew(tx, self._rows, [lease], ttl=self._settings.lease_seconds)
             except PenstockError as away:
-                _only_unavailable(away)
+                raise_unless_unavailable(away)
                 continue
             if not kept:
                 log.warning("duty.lease_lost", duty=duty.name)
@@ -189,10 +189,5 @@ class Scheduler:
             _runs.labels(duty.name, "failed" if error else "done").inc()
         except PenstockError as failure:
             if failure.code is not error_codes.LEASE_LOST:
-                _only_unavailable(failure)
+                raise_unless_unavailable(failure)
             _runs.labels(duty.name, "lost").inc()
-
-
-def _only_unavailable(failure: PenstockError) -> None:
-    if failure.kind is not Kind.UNAVAILABLE:
-        raise failure

@@ -31,6 +31,7 @@ from penstock.kernel.events import Event, StoredEvent, matches
 from penstock.kernel.outbox import announce
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
+from penstock.kernel.telemetry import with_traceparent
 
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
@@ -156,6 +157,7 @@ class WebhookCaller:
         headers = signed_headers(secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
         target = httpx.URL(url)
         headers["host"] = target.netloc.decode()
+        with_traceparent(headers)
         try:
             async with self._client.stream(
                 "POST",

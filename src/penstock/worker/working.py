@@ -10,7 +10,7 @@ from arq.worker import Worker, func
 from penstock.bootstrap import Parts
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.deliveries import Deliveries
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable
 from penstock.kernel.redis import RedisTrouble
 
 log = structlog.get_logger(__name__)
@@ -89,8 +89,7 @@ async def _sweep(deliveries: Deliveries, stop: asyncio.Event) -> None:
             await deliveries.free_expired()
             await deliveries.drain(stop)
         except PenstockError as away:
-            if away.kind is not Kind.UNAVAILABLE:
-                raise
+            raise_unless_unavailable(away)
             log.warning("worker.waiting", reason=str(away))
         except psycopg.Error:  # a row that cannot be served must not end the role
             log.exception("worker.stumbled")

@@ -15,6 +15,7 @@ from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letter
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import announce
+from penstock.kernel.telemetry import continued
 from penstock.kernel.webhooks import Registration, WebhookCaller, WebhookSettings
 
 LOCAL = WebhookSettings(allow_private=True, timeout_seconds=timedelta(seconds=0.5))
@@ -113,6 +114,15 @@ class TestCalling:
         await happen(database, caller, event())
         [(headers, _)] = receiver.calls
         assert headers["host"].startswith("localhost:")
+
+    async def test_the_receiver_can_go_on_with_the_trace_of_the_request_behind_the_event(
+        self, database, caller, receiver
+    ):
+        await register(database, receiver.url)
+        with continued("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "request"):
+            await happen(database, caller, event())
+        [(headers, _)] = receiver.calls
+        assert headers["traceparent"].startswith("00-0af7651916cd43dd8448eb211c80319c-")
 
     async def test_a_merchant_hears_of_its_own_events_and_only_of_those_it_asked_for(self, database, caller, receiver):
         await register(database, receiver.url, "job.*")

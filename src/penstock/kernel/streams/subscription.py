@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable
 from penstock.kernel.streams.event import Bookmark, Entry, Notice, Position
 from penstock.kernel.streams.metrics import QUEUE_OVERFLOW, SNAPSHOTS
 from penstock.kernel.streams.reader import ReadFailure
@@ -198,8 +198,7 @@ class Subscription:
             except ReadFailure:
                 pass
             except PenstockError as failure:
-                if failure.kind is not Kind.UNAVAILABLE:
-                    raise
+                raise_unless_unavailable(failure)
             await asyncio.sleep(self.hub.settings.catch_up_sec)
         raise asyncio.CancelledError
 

@@ -1,16 +1,14 @@
 """Logs, traces and metrics of a role, with secrets and personal data masked.
 
-    telemetry = start_telemetry("serve", worker_id, settings)
+    tracing = start_telemetry("serve", worker_id, settings)
     ...
-    telemetry.close()      # sends the spans that are left
+    tracing.close()      # sends the spans that are left
 
 Metrics stand apart in `telemetry.metrics`: they must not be imported before PROMETHEUS_MULTIPROC_DIR is set.
 """
 
-from dataclasses import dataclass
-
 from penstock.kernel.telemetry.asgi import TraceMiddleware
-from penstock.kernel.telemetry.logs import PASS_ON, bound, configure_logging
+from penstock.kernel.telemetry.logs import bound, configure_logging
 from penstock.kernel.telemetry.masking import Masker
 from penstock.kernel.telemetry.settings import LogFormat, LogLevel, TelemetrySettings
 from penstock.kernel.telemetry.tracing import (
@@ -24,13 +22,12 @@ from penstock.kernel.telemetry.tracing import (
 )
 
 __all__ = [
-    "PASS_ON",
     "LogFormat",
     "LogLevel",
     "Masker",
-    "Telemetry",
     "TelemetrySettings",
     "TraceMiddleware",
+    "Tracing",
     "bound",
     "configure_logging",
     "configure_tracing",
@@ -43,19 +40,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """What a role holds on to."""
-
-    masker: Masker
-    tracing: Tracing
-
-    def close(self) -> None:
-        self.tracing.close()
-
-
-def start_telemetry(role: str, worker_id: str, settings: TelemetrySettings) -> Telemetry:
-    """Logging and tracing of this process, from here on."""
+def start_telemetry(role: str, worker_id: str, settings: TelemetrySettings) -> Tracing:
+    """Logging and tracing of this process, from here on; `close` the answer at the end."""
     masker = Masker(settings.mask_key.get_secret_value().encode())
     configure_logging(role, worker_id, settings, masker=masker)
-    return Telemetry(masker, configure_tracing(role, worker_id, settings, masker=masker))
+    return configure_tracing(role, worker_id, settings, masker=masker)

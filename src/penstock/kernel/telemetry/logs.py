@@ -27,11 +27,6 @@ _Event = MutableMapping[str, Any]
 # Their chatter below warning helps nobody.
 _QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio", "alembic.runtime.plugins")
 
-# For libraries that insist on a dictConfig of their own (granian's `log_dictconfig`): hand lines on to ours.
-PASS_ON: dict[str, Any] = {
-    "loggers": {name: {"handlers": [], "propagate": True} for name in ("_granian", "granian.access")}
-}
-
 
 @contextmanager
 def bound(**values: Any) -> Iterator[None]:

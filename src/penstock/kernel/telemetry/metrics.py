@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest, multiprocess, start_http_server
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -17,23 +18,11 @@ DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def prepare_directory(path: Path) -> dict[str, str]:
-    """An empty directory, and the environment that makes child processes share it."""
-    path.mkdir(parents=True, exist_ok=True)
-    for leftover in path.glob("*.db"):
-        leftover.unlink()
-    return {DIRECTORY_VARIABLE: str(path)}
-
-
 def exposition() -> bytes:
     """What `/metrics` answers."""
-    return bytes(generate_latest(_registry()))
-
-
-def mark_process_dead(pid: int) -> None:
-    """After a process has ended: its live gauges go, its counters stay in the sums."""
     if DIRECTORY_VARIABLE in os.environ:
-        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+        _forget_the_dead(Path(os.environ[DIRECTORY_VARIABLE]))
+    return bytes(generate_latest(_registry()))
 
 
 @contextmanager
@@ -46,6 +35,14 @@ def metrics_server(port: int, host: str = "127.0.0.1") -> Iterator[int]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _forget_the_dead(directory: Path) -> None:
+    """The live gauges of a process that has ended go; its counters stay in the sums."""
+    for file in directory.glob("gauge_live*_*.db"):
+        pid = file.stem.rpartition("_")[2]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            file.unlink(missing_ok=True)
 
 
 def _registry() -> CollectorRegistry:

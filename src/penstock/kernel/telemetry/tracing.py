@@ -87,7 +87,7 @@ def current_trace_id() -> str | None:
 
 
 def with_traceparent(headers: MutableMapping[str, str]) -> MutableMapping[str, str]:
-    """Headers of an outgoing HTTP request, with the trace added."""
+    """Adds the trace to the headers of an outgoing HTTP request; they are returned too."""
     _W3C.inject(headers)
     return headers
 
