@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -234,16 +233,10 @@ def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, 
     checks = {
         "database": database_check(database),
         "redis": redis_check(redis),
-        "disk": disk_check(_existing(settings.runtime.home), settings.health),
+        "disk": disk_check(settings.runtime.home, settings.health),
         "object_store": store_check(store),
     }
     return Health(checks, clock, vital=frozenset({"database"}))
-
-
-def _existing(path: Path) -> Path:
-    """The directory itself, or the nearest parent that is there."""
-    path = path.resolve()
-    return next(each for each in (path, *path.parents) if each.exists())
 
 
 async def _dashboard_snapshot(tx: Tx, topic: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import penstock
 from penstock.api import errors, openapi
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
-from penstock.api.parts import Parts
 from penstock.api.routes import dashboard, deliveries, health, pages, session, webhooks, workers
+from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
 from penstock.kernel.telemetry import TraceMiddleware

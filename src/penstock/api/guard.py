@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import structlog
 from fastapi import Depends
 from fastapi.routing import APIRoute
+from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -20,7 +21,7 @@ from starlette.types import Message, Receive
 from penstock.api.access import ACCESS
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.identity import Caller
+from penstock.kernel.identity import ID_PATTERN, Caller
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
@@ -84,6 +85,7 @@ async def _signed_in(request: Request) -> Caller:
 
 
 SignedIn = Annotated[Caller, Depends(_signed_in)]  # a route's parameter that wants to know who calls
+MerchantId = Annotated[str, StringConstraints(pattern=f"^{ID_PATTERN}$")]  # a parameter or field that names one
 
 
 async def _admitted(request: Request, path: str) -> Caller | None:

@@ -12,8 +12,8 @@ from granian.server.embed import Server
 
 from penstock.api.app import create_app
 from penstock.api.edge import UnderWay
-from penstock.api.parts import Parts
-from penstock.kernel.ports import refuse_taken_port
+from penstock.bootstrap import Parts
+from penstock.kernel.listening import refuse_taken_port
 
 log = structlog.get_logger(__name__)
 _BACKLOG = 1024

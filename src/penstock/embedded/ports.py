@@ -6,12 +6,13 @@ import socket
 import psutil
 
 from penstock.embedded.failure import EmbeddedFailure
+from penstock.kernel.listening import try_listening
 
 
 def free_port(host: str) -> int:
     """Any port that is free right now."""
     try:
-        with socket.socket(_family(host)) as probe:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.bind((host, 0))
             return int(probe.getsockname()[1])
     except OSError as failure:
@@ -21,18 +22,15 @@ def free_port(host: str) -> int:
 def refuse_taken(host: str, port: int, *, option: str) -> None:
     """Raise unless we could listen on host:port; names the process in the way when that can be told."""
     try:
-        with socket.socket(_family(host)) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-            probe.listen(1)
+        try_listening(host, port)
     except OSError as failure:
         raise _refusal(host, port, option, failure) from failure
 
 
 def is_free(host: str, port: int) -> bool:
     try:
-        refuse_taken(host, port, option="")
-    except EmbeddedFailure:
+        try_listening(host, port)
+    except OSError:
         return False
     return True
 
@@ -54,10 +52,6 @@ def is_loopback(host: str) -> bool:
     except OSError:
         return False
     return all(address.startswith("127.") or address == "::1" for address in addresses)
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _refusal(host: str, port: int, option: str, failure: OSError) -> EmbeddedFailure:

@@ -19,7 +19,6 @@ from penstock.embedded.supervisor import Notice, Supervised, Supervisor, What
 POSTGRES, REDIS, MIGRATIONS = "PostgreSQL", "Redis", "migrations"
 _SECONDS_TO_RECOVER = 600  # PostgreSQL after a crash, at the worst
 _SECONDS_FOR_CHILDREN = 45
-_SECONDS_FOR_SERVERS = 20
 
 
 @dataclass(frozen=True, slots=True)

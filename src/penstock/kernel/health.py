@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 from pydantic import ByteSize, Field
@@ -20,6 +19,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.redis import Redis
 from penstock.kernel.settings import SettingsGroup
 
@@ -198,13 +198,7 @@ def _free_space(path: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-class Headed(Protocol):
-    """An object store, as far as health is concerned."""
-
-    async def head(self, key: str) -> object: ...
-
-
-def store_check(store: Headed) -> Check:
+def store_check(store: ObjectStore) -> Check:
     """Asks for an object that need not exist: a store that says so is well."""
 
     async def check() -> Finding:

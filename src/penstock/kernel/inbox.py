@@ -7,7 +7,8 @@ second waits for the first to commit and then finds the row; if the first rolls 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.kernel import json
+from psycopg.types.json import Jsonb
+
 from penstock.kernel.db import Tx, fetch_one
 
 
@@ -19,6 +20,6 @@ async def first_time(
         tx,
         "insert into catalog.inbox_events (source, dedup_key, first_msg_id, payload, processed_at)"
         " values (%s, %s, %s, %s, now()) on conflict do nothing returning 1",
-        (source, dedup_key, message_id, json.dumps(payload or {})),
+        (source, dedup_key, message_id, Jsonb(dict(payload or {}))),
     )
     return row is not None

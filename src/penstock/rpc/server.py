@@ -1,42 +1,21 @@
 """gRPC on a port: the standard health service, following the same health as HTTP, and reflection."""
 
 import asyncio
-from typing import Protocol
 
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from penstock.kernel.clock import Clock
+from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, HealthStatus
-from penstock.kernel.ports import refuse_taken_port
+from penstock.kernel.listening import refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
 
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-
-
-class RpcSettings(Protocol):
-    """The settings groups that are read here."""
-
-    @property
-    def runtime(self) -> RuntimeSettings: ...
-
-
-class Parts(Protocol):
-    """What the gRPC edge needs to be given; bootstrap's parts fit."""
-
-    @property
-    def settings(self) -> RpcSettings: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def health(self) -> Health: ...
 
 
 async def serve(parts: Parts, stop: asyncio.Event) -> None:

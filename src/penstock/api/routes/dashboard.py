@@ -6,10 +6,10 @@ from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import may_fail_with
-from penstock.api.parts import Parts
 from penstock.api.sse import event_stream
+from penstock.bootstrap import Parts
 from penstock.kernel import error_codes, streams
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
@@ -39,9 +39,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 async def follow_dashboard(
     request: Request,
     caller: SignedIn,
-    merchant: Annotated[
-        str | None, Query(min_length=1, max_length=128, pattern=r"^[^\s{}\x00-\x1f\x7f]+$", description="Whose events")
-    ] = None,
+    merchant: Annotated[MerchantId | None, Query(description="Whose events")] = None,
     last_event_id: Annotated[
         str | None, Header(max_length=100, description="Sent by browsers when they reconnect: go on from there")
     ] = None,

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from penstock.api.guard import GuardedRoute, SignedIn
-from penstock.api.parts import Parts
+from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
+from penstock.bootstrap import Parts
 from penstock.kernel import audit
 from penstock.kernel.deliveries import dead_letters, send_again
 
@@ -49,7 +49,7 @@ class Redelivery(BaseModel):
 async def list_deliveries(
     request: Request,
     state: Literal["dead"] = "dead",  # noqa: ARG001  the one state that is listed today
-    merchant: Annotated[str | None, Query(min_length=1, max_length=128, pattern=r"^[^\s{}\x00]+$")] = None,
+    merchant: MerchantId | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> DeadLetters:
     parts: Parts = request.app.state.parts

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from penstock.api import pages
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, visitor
-from penstock.api.parts import Parts
+from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
 from penstock.kernel.errors import Language, PenstockError
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin, visitor
 from penstock.api.openapi import may_fail_with
-from penstock.api.parts import Parts
+from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role, redeem

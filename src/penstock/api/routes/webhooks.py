@@ -8,18 +8,16 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
-from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import may_fail_with
-from penstock.api.parts import Parts
+from penstock.bootstrap import Parts
 from penstock.kernel import error_codes, webhooks
 from penstock.kernel.identity import acting_for
 
 router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
 
 EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
-OtherMerchant = Annotated[
-    str | None, Query(min_length=1, max_length=128, description="Act for another merchant; goes to the audit log")
-]
+OtherMerchant = Annotated[MerchantId | None, Query(description="Act for another merchant; goes to the audit log")]
 
 
 class NewWebhook(BaseModel):
@@ -29,7 +27,7 @@ class NewWebhook(BaseModel):
     event_types: list[EventType] = Field(
         default_factory=list, max_length=100, description="`job.*` takes a family; empty: all", examples=[["job.*"]]
     )
-    impersonate_merchant_id: str | None = Field(None, min_length=1, max_length=128)
+    impersonate_merchant_id: MerchantId | None = None
 
 
 class Webhook(BaseModel):

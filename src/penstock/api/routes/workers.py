@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from penstock.api.guard import GuardedRoute
-from penstock.api.parts import Parts
+from penstock.bootstrap import Parts
 from penstock.kernel.workers import WorkerStatus, all_workers
 
 router = APIRouter(route_class=GuardedRoute, tags=["operations"])

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 # An id ends up in Redis keys (braces are hash tags there), stream names and logs: no blanks, no controls.
-_ID = re.compile(r"[^\s{}\x00-\x1f\x7f-\x9f]{1,128}")
+ID_PATTERN = r"[^\s{}\x00-\x1f\x7f-\x9f]{1,128}"
+_ID = re.compile(ID_PATTERN)
 
 
 class Role(StrEnum):
