@@ -106,6 +106,16 @@ class TestStatusColumns:
         assert wrong == []
 
 
+class TestDecisions:
+    @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "adr").glob("*.md")), ids=lambda path: path.stem)
+    def test_a_decision_is_numbered_and_says_why_what_and_what_follows(self, path: Path):
+        text = path.read_text()
+        assert text.startswith(f"# {int(path.name[:4])}. ")
+        sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert sections[:3] == ["Context", "Decision", "Consequences"]
+        assert set(sections[3:]) <= {"Figures", "Not chosen"}
+
+
 class TestWords:
     def test_the_kernel_has_no_business_words(self):
         words = re.compile(r"\b(sku|catalogue|invoice|pubmed|crossref)\b", re.IGNORECASE)

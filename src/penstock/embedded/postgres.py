@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,8 +30,10 @@ _SETTINGS = {
 }
 
 
-class EmbeddedPostgres:
-    """Start, find and stop the cluster of one data directory."""
+class EmbeddedPostgres(process.Process):
+    """Start, find and stop the cluster of one data directory. Even killed, it loses nothing committed."""
+
+    _stop_signal = signal.SIGINT
 
     def __init__(self, home: Path, *, settings: dict[str, str] | None = None) -> None:
         self.data = home / "pgdata"
@@ -40,15 +41,10 @@ class EmbeddedPostgres:
         self._sockets = socket_directory(home / "run" / "pg")
         self._settings = _SETTINGS | (settings or {})
         self._account = server_account(self.data)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         return f"postgresql://postgres@/postgres?host={quote(str(self._sockets), safe='')}"
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
 
     def start(self, *, seconds: float = 60) -> None:
         self.launch()
@@ -76,21 +72,6 @@ class EmbeddedPostgres:
             death_signal=signal.SIGINT,
             environment=_plain_environment(),
         )
-
-    def stop(self, *, seconds: float = 20, at_once: Callable[[], bool] = lambda: False) -> bool:
-        """False when it had to be killed; even then nothing committed is lost."""
-        stopped, self._process = self._process, None
-        return stopped is None or process.stop(stopped, signal.SIGINT, seconds=seconds, at_once=at_once)
-
-    def kill(self) -> None:
-        """As a power cut would: nothing is flushed, and the postmaster's children notice and leave."""
-        if self._process is not None:
-            process.kill(self._process)
-            self._process = None
-
-    def exited(self) -> bool:
-        """Started by us, and gone without being asked."""
-        return self._process is not None and self._process.poll() is not None
 
     def ready(self) -> bool:
         try:

@@ -65,6 +65,32 @@ def entering(account: Account | None, death_signal: signal.Signals) -> Callable[
     return enter
 
 
+class Process:
+    """A program of ours, running or not. Subclasses start it and put it into `_process`."""
+
+    _stop_signal = signal.SIGTERM
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def exited(self) -> bool:
+        """Started by us, and gone without being asked."""
+        return self._process is not None and self._process.poll() is not None
+
+    def stop(self, *, seconds: float = 20, at_once: Callable[[], bool] = lambda: False) -> bool:
+        """False when it had to be killed."""
+        stopped, self._process = self._process, None
+        return stopped is None or stop(stopped, self._stop_signal, seconds=seconds, at_once=at_once)
+
+    def kill(self) -> None:
+        """As a power cut would: nothing is flushed, and the whole process group goes."""
+        if self._process is not None:
+            kill(self._process)
+            self._process = None
+
+
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, seconds: float, log: Path) -> None:
     """Poll until the server answers; its last log lines explain a failure."""
     deadline = time.monotonic() + seconds

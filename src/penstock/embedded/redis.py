@@ -7,9 +7,7 @@ import contextlib
 import importlib.util
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,7 +19,7 @@ from penstock.embedded.failure import EmbeddedFailure, cannot_use
 from penstock.embedded.sockets import socket_directory
 
 
-class EmbeddedRedis:
+class EmbeddedRedis(process.Process):
     """Start, find and stop the Redis of one data directory."""
 
     def __init__(self, home: Path) -> None:
@@ -29,16 +27,11 @@ class EmbeddedRedis:
         self.log = home / "log" / "redis.log"
         self._socket = socket_directory(home / "run" / "redis") / "redis.sock"
         self._account = server_account(self.data)
-        self._process: subprocess.Popen[bytes] | None = None
         self.put_aside: Path | None = None  # what the last start could not read
 
     @property
     def url(self) -> str:
         return f"unix://{quote(str(self._socket))}"
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
 
     def start(self, *, seconds: float = 30) -> None:
         self.put_aside = None
@@ -66,19 +59,6 @@ class EmbeddedRedis:
             raise cannot_use(self.data, failure) from failure
         self._process = process.spawn(self._command(program), log=self.log, account=self._account)
         process.wait_until(self.ready, self._process, seconds=seconds, log=self.log)
-
-    def stop(self, *, seconds: float = 10, at_once: Callable[[], bool] = lambda: False) -> bool:
-        stopped, self._process = self._process, None
-        return stopped is None or process.stop(stopped, signal.SIGTERM, seconds=seconds, at_once=at_once)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            process.kill(self._process)
-            self._process = None
-
-    def exited(self) -> bool:
-        """Started by us, and gone without being asked."""
-        return self._process is not None and self._process.poll() is not None
 
     def ready(self) -> bool:
         client = redis.Redis.from_url(self.url, socket_connect_timeout=1, socket_timeout=1)

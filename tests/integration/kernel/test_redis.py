@@ -8,7 +8,7 @@ import pytest
 
 from penstock.kernel.breaker import Breaker, BreakerPolicy
 from penstock.kernel.rategate import RateGate, RatePolicy
-from penstock.kernel.redis import RedisAway, connect
+from penstock.kernel.redis import RedisAway, RedisTrouble, connect
 from penstock.kernel.streams import StreamEvent, StreamPublisher, StreamSettings
 
 
@@ -38,3 +38,12 @@ class TestRedisAway:
             await Breaker(redis_client, keys).admit("key", BreakerPolicy())
         finally:
             await redis_client.config_set("maxmemory", "0")
+
+    async def test_a_connection_that_breaks_inside_a_transaction_of_the_queue(self, own_redis):
+        client = connect(own_redis.url)
+        async with client.pipeline() as pipeline:
+            await pipeline.watch("x")
+            own_redis.kill()
+            with pytest.raises(RedisTrouble):
+                await pipeline.exists("x")
+        await client.aclose()

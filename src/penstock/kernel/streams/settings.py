@@ -1,4 +1,4 @@
-"""Settings of event streams; the four names of the first design are kept."""
+"""Settings of event streams."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
