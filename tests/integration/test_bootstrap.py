@@ -15,16 +15,6 @@ from penstock.kernel.statemachine import Step, enter
 from penstock.kernel.workers import WORKER, Heartbeat, WorkerStatus
 
 
-@pytest.fixture
-def environment(monkeypatch, database_url, redis_server, tmp_path):
-    monkeypatch.setenv("PENSTOCK_DATABASE_URL", database_url)
-    monkeypatch.setenv("PENSTOCK_REDIS_URL", redis_server.url)
-    monkeypatch.setenv("PENSTOCK_REDIS_PREFIX", "boot")
-    monkeypatch.setenv("PENSTOCK_STORE_URL", (tmp_path / "store").as_uri())
-    monkeypatch.setenv("PENSTOCK_JWT_SECRET", "s" * 32)
-    return monkeypatch
-
-
 async def open_role(role: str) -> None:
     async with started(load_settings(), role=role):
         pass

@@ -11,17 +11,9 @@ from penstock.kernel.telemetry import Masker, configure_tracing
 
 
 @pytest.fixture
-def environment(monkeypatch, database_url, redis_server, tmp_path):
-    for name, value in {
-        "PENSTOCK_DATABASE_URL": database_url,
-        "PENSTOCK_REDIS_URL": redis_server.url,
-        "PENSTOCK_REDIS_PREFIX": "traces",
-        "PENSTOCK_STORE_URL": (tmp_path / "store").as_uri(),
-        "PENSTOCK_JWT_SECRET": "s" * 32,
-        "PENSTOCK_WEBHOOK_ALLOW_PRIVATE": "true",
-        "PENSTOCK_WEBHOOK_TIMEOUT_SECONDS": "0.2",
-    }.items():
-        monkeypatch.setenv(name, value)
+def environment(environment):
+    environment.setenv("PENSTOCK_WEBHOOK_ALLOW_PRIVATE", "true")
+    environment.setenv("PENSTOCK_WEBHOOK_TIMEOUT_SECONDS", "0.2")
 
 
 class TestFollowing:

@@ -150,7 +150,8 @@ class TestFencing:
                 await fence.hold(tx)
                 outcome.append("wrote")
 
-        first = Scheduler(database, [Duty("tidy", HOUR, paused)], SETTINGS, owner="paused")
+        unwatched = SchedulerSettings(lease_seconds=timedelta(minutes=1))  # its watchdog sleeps with it
+        first = Scheduler(database, [Duty("tidy", HOUR, paused)], unwatched, owner="paused")
         second = Scheduler(database, [Duty("tidy", HOUR, prompt)], SETTINGS, owner="prompt")
         await first.enrol()
         tasks = await first.start_due()
