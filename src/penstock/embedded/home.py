@@ -6,6 +6,7 @@ log/      one file per process                    run/     sockets and metrics, 
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -183,7 +184,7 @@ class Home:
         if not self.path.exists():
             return
         if not self.path.is_dir():
-            raise NotADirectoryError(20, "Not a directory")
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
         owner = self.path.stat().st_uid
         if owner != os.geteuid():
             name = account_name(owner)

@@ -7,6 +7,7 @@ A writer that is killed leaves only a file below `.tmp`, which no key can name a
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import time
@@ -127,7 +128,7 @@ def _make_directories(path: Path) -> None:
     if path.is_dir():
         return
     if path.exists():
-        raise NotADirectoryError(20, "Not a directory", str(path))
+        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
     _make_directories(path.parent)
     with suppress(FileExistsError):
         path.mkdir()

@@ -56,6 +56,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.rategate.local import LocalBucket
 from penstock.kernel.rategate.memory import Memory
 from penstock.kernel.rategate.policy import (
+    SECOND,
     Allow,
     Decision,
     Estimate,
@@ -70,7 +71,6 @@ from penstock.kernel.rategate.script import Reply, Script
 from penstock.kernel.redis import Keys, Redis, RedisAway
 from penstock.kernel.settings import SettingsGroup
 
-_SECOND = 1_000_000
 _LEAD = 0.002  # a waiter redeems this early and sleeps the rest, so that a round trip does not cost its slot
 _ORIGIN_TTL = timedelta(days=30)
 _CALLS_AT_ONCE = 16  # of one process; more would only queue inside the connection pool
@@ -166,24 +166,24 @@ class RateGate:
             memory.cool(self._clock.monotonic(), signal.retry_after * (1 + extra))
         ask: dict[str, Any] = {"outcome": signal.outcome.value, "jitter": extra}
         if signal.retry_after is not None:
-            ask["retry_after"] = round(signal.retry_after * _SECOND)
+            ask["retry_after"] = round(signal.retry_after * SECOND)
         if signal.limit_remaining is not None:
             ask["remaining"] = max(0, signal.limit_remaining)
         if signal.window_reset is not None:
-            ask["reset"] = round(signal.window_reset.timestamp() * _SECOND)
+            ask["reset"] = round(signal.window_reset.timestamp() * SECOND)
         if await self._call("feedback", key, policy, ask) is None:
             memory.is_cooling_unsent = True
 
     async def estimate(self, key: str, policy: RatePolicy, horizon: float, *, latency: float = 1.0) -> Estimate:
         """What is there to plan with in the next `horizon` seconds, if one request takes `latency` seconds."""
         memory = self._memory(key)
-        reply = await self._call("estimate", key, policy, {"horizon": round(horizon * _SECOND)})
+        reply = await self._call("estimate", key, policy, {"horizon": round(horizon * SECOND)})
         if reply is None:
             rate = self._local_bucket(memory, policy).rate
             closed = max(0.0, memory.cool_until - self._clock.monotonic())
             permits = int(rate * max(0.0, horizon - closed))
         else:
-            rate, permits, closed = reply.rate, reply.permits, reply.wait / _SECOND
+            rate, permits, closed = reply.rate, reply.permits, reply.wait / SECOND
         concurrency = min(permits, max(1, math.ceil(rate * latency)))
         return Estimate(permits, concurrency, rate, closed, is_local=reply is None)
 
@@ -214,8 +214,8 @@ class RateGate:
         memory, ticket, asked_at = self._memory(key), turn.ticket, self._clock.monotonic()
         ask: dict[str, Any] = {
             "cost": ticket.cost,
-            "deadline": round(turn.deadline * _SECOND),
-            "lead": round(turn.lead * _SECOND),
+            "deadline": round(turn.deadline * SECOND),
+            "lead": round(turn.lead * SECOND),
             "jitter": jitter(),
         }
         if ticket.task is not None:
@@ -232,7 +232,7 @@ class RateGate:
         return await self._read(reply, memory, ticket)
 
     async def _read(self, reply: Reply, memory: Memory, ticket: Ticket) -> Decision:
-        wait = reply.wait / _SECOND
+        wait = reply.wait / SECOND
         if reply.kind == "wait":
             place = replace(ticket, place=reply.place, epoch=reply.epoch, local_slot=None)
             return WaitUntil(self._clock.now() + timedelta(seconds=wait), wait, place)
@@ -241,7 +241,7 @@ class RateGate:
         if wait > 0:  # redeemed a little early: the slot itself is kept
             await self._clock.sleep(wait)
         memory.observe_grant(ticket.cost, self._clock.monotonic())
-        return Allow(reply.rate, at=reply.at / _SECOND)
+        return Allow(reply.rate, at=reply.at / SECOND)
 
     def _decide_locally(self, memory: Memory, policy: RatePolicy, turn: _Turn) -> Decision:
         now, wall, ticket = self._clock.monotonic(), self._clock.now(), turn.ticket
@@ -270,7 +270,7 @@ class RateGate:
                 return None
             self._ask_again_at = now + self._settings.retry_seconds * (1 + jitter())
         memory = self._memory(key)
-        ask = {**ask, "handover": round(self._settings.retry_seconds * 1.5 * _SECOND)}
+        ask = {**ask, "handover": round(self._settings.retry_seconds * 1.5 * SECOND)}
         try:
             async with self._calls, asyncio.timeout(self._settings.call_seconds):
                 reply = await self._run(operation, key, policy, ask | memory.hints(now, is_missing=False))
@@ -299,7 +299,7 @@ class RateGate:
         now = self._microseconds()
         if not self._is_simulated:
             seconds, micros = await self._redis.time()
-            now = seconds * _SECOND + micros
+            now = seconds * SECOND + micros
         origin = await self._redis.get(name)
         if origin is None:
             await self._redis.set(name, now if self._has_met_redis else 0, ex=_ORIGIN_TTL, nx=True)
@@ -341,4 +341,4 @@ class RateGate:
         return self._turns.setdefault((key, task), asyncio.Semaphore(policy.quantum))
 
     def _microseconds(self) -> int:
-        return round(self._clock.now().timestamp() * _SECOND)
+        return round(self._clock.now().timestamp() * SECOND)

@@ -9,10 +9,8 @@ from collections import deque
 from typing import Any
 
 from penstock.kernel.rategate.local import LocalBucket
-from penstock.kernel.rategate.policy import RatePolicy
+from penstock.kernel.rategate.policy import SECOND, RatePolicy
 from penstock.kernel.rategate.script import Reply, Window
-
-_SECOND = 1_000_000
 
 
 class Memory:
@@ -34,7 +32,7 @@ class Memory:
     def learn(self, reply: Reply, now: float) -> None:
         self.rate, self._windows = reply.rate, reply.windows
         if reply.cool:
-            self.cool_until = max(self.cool_until, now + reply.cool / _SECOND)
+            self.cool_until = max(self.cool_until, now + reply.cool / SECOND)
 
     def cool(self, now: float, seconds: float) -> None:
         self.cool_until = max(self.cool_until, now + seconds)
@@ -64,7 +62,7 @@ class Memory:
         if self._windows:
             known["windows"] = {name: {"left": w.left, "ends": w.ends} for name, w in self._windows.items()}
         if (is_missing or self.is_cooling_unsent) and self.cool_until > now:
-            known["cool"] = round((self.cool_until - now) * _SECOND)
+            known["cool"] = round((self.cool_until - now) * SECOND)
         if is_missing and self.rate is not None:
             known["rate"] = self.rate
         self.is_cooling_unsent = False
@@ -85,11 +83,11 @@ class Memory:
 
     def quota_wait(self, cost: int, wall: float) -> float:
         """Seconds until the last of the quotas that cannot bear `cost` ends; 0 when all can."""
-        return max((w.ends / _SECOND - wall for w in self._live(wall) if w.left < cost), default=0.0)
+        return max((w.ends / SECOND - wall for w in self._live(wall) if w.left < cost), default=0.0)
 
     def spend_quota(self, cost: int, wall: float) -> None:
         for window in self._live(wall):
             window.left -= cost
 
     def _live(self, wall: float) -> list[Window]:
-        return [window for window in self._windows.values() if window.ends > wall * _SECOND]
+        return [window for window in self._windows.values() if window.ends > wall * SECOND]

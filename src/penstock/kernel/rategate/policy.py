@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-_SECOND = 1_000_000
+SECOND = 1_000_000  # the script counts in microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RatePolicy:
             "daily": self.usable(self.quota_daily),
         }
         for name in ("warmup", "cool_down", "volley", "lease_ttl"):
-            fields[name] = round(getattr(self, name) * _SECOND)
+            fields[name] = round(getattr(self, name) * SECOND)
         return msgspec.msgpack.encode({name: value for name, value in fields.items() if value is not None})
 
 
