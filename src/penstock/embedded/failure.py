@@ -1,9 +1,9 @@
 """Why `penstock up` cannot go on, said in one sentence in each language."""
 
 import errno
-import shutil
 from pathlib import Path
 
+from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import Language, Sentence
 
 
@@ -60,7 +60,4 @@ def disk_full(path: Path) -> EmbeddedFailure:
 
 
 def free_megabytes(path: Path) -> int:
-    """Space an ordinary account may still use, on the file system that holds this path."""
-    while not path.exists():
-        path = path.parent
-    return shutil.disk_usage(path).free // (1024 * 1024)
+    return free_bytes(path) // (1024 * 1024)

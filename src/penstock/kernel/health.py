@@ -6,7 +6,6 @@ moment: health is public, and asking a thousand times a second must not become l
 """
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +17,7 @@ from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, fetch_one
+from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.redis import Redis
@@ -182,7 +182,7 @@ def disk_check(path: Path, settings: HealthSettings) -> Check:
     """Free space where the data directory is, or will be."""
 
     async def check() -> Finding:
-        free = await asyncio.to_thread(_free_space, path)
+        free = await asyncio.to_thread(free_bytes, path)
         if free < settings.disk_full:
             return Finding(ComponentStatus.DOWN, f"{ByteSize(free).human_readable()} free")
         if free < settings.disk_low:
@@ -190,12 +190,6 @@ def disk_check(path: Path, settings: HealthSettings) -> Check:
         return Finding()
 
     return check
-
-
-def _free_space(path: Path) -> int:
-    path = path.absolute()
-    there = next(place for place in (path, *path.parents) if place.exists())
-    return shutil.disk_usage(there).free
 
 
 def store_check(store: ObjectStore) -> Check:
