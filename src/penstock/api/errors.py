@@ -16,8 +16,7 @@ from penstock.api import pages
 from penstock.api.http_status import status_of
 from penstock.api.language import preferred
 from penstock.api.problems import reason
-from penstock.kernel import error_codes
-from penstock.kernel import json
+from penstock.kernel import error_codes, json
 from penstock.kernel.errors import ErrorCode, Language, PenstockError, Severity
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Role = Callable[["Parts", asyncio.Event], Awaitable[None]]
 Roles = Mapping[str, Role]
-_log = structlog.get_logger(__name__)
+log = structlog.get_logger(__name__)
 
 _LAST_SECONDS = 5.0  # for closing, after the time that a role may take
 
@@ -91,9 +91,9 @@ async def _run(settings: "Settings", name: str, role: Role) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
     async with started(settings, role=name) as parts:
-        _log.info("role_started", pid=os.getpid(), version=penstock.__version__)
+        log.info("role_started", pid=os.getpid(), version=penstock.__version__)
         await role(parts, stop)
-        _log.info("role_stopped")
+        log.info("role_stopped")
 
 
 def _first(failures: BaseExceptionGroup[Exception]) -> Exception:

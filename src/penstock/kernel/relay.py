@@ -36,7 +36,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import failpoints
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
-from penstock.kernel.errors import Kind, PenstockError, reason_of
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.outbox import stored
 from penstock.kernel.redis import RedisAway
@@ -119,8 +119,8 @@ class Relay:
                 trouble = 0
                 wait = 0.0 if relayed else self._settings.poll_seconds.total_seconds()
             except (*RedisAway, PenstockError) as away:
-                if isinstance(away, PenstockError) and away.kind is not Kind.UNAVAILABLE:
-                    raise
+                if isinstance(away, PenstockError):
+                    raise_unless_unavailable(away)
                 trouble += 1
                 wait = exponential(trouble, first=0.1, most=2.0)
                 log.warning("relay.waiting", reason=str(away), seconds=round(wait, 2))

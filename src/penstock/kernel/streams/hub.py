@@ -18,9 +18,10 @@ from penstock.kernel import error_codes
 from penstock.kernel.backoff import pause
 from penstock.kernel.clock import Clock
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.redis import RedisTrouble
 from penstock.kernel.streams.event import Position
 from penstock.kernel.streams.metrics import ACTIVE_CONNECTIONS
-from penstock.kernel.streams.reader import Page, ReadFailure, StreamReader, nudged_topics
+from penstock.kernel.streams.reader import Page, StreamReader, nudged_topics
 from penstock.kernel.streams.settings import StreamSettings
 from penstock.kernel.streams.snapshots import Snapshots
 from penstock.kernel.streams.subscription import Request, Subscription
@@ -128,7 +129,7 @@ class StreamHub:
             while True:
                 try:
                     message = await self.reader.next_nudge(nudges, self.settings.catch_up_sec)
-                except ReadFailure:
+                except RedisTrouble:
                     await asyncio.sleep(min(1, self.settings.catch_up_sec))
                 else:
                     self._heed(message)
@@ -153,7 +154,7 @@ class StreamHub:
                     await self._begin_catch_up()
                 await self._pull()
                 away = False
-            except ReadFailure as failure:
+            except RedisTrouble as failure:
                 self._look_at_all = True
                 if not away:
                     log.warning("streams.waiting", reason=str(failure))

@@ -12,11 +12,9 @@ from typing import Any
 from redis.asyncio.client import PubSub
 
 from penstock.kernel import json
-from penstock.kernel.redis import Keys, Redis, RedisError
+from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.streams.event import KEPT_FAMILIES, Bookmark, Entry, Position, family
 from penstock.kernel.streams.settings import StreamSettings
-
-ReadFailure = (RedisError, OSError)  # away, loading, out of memory: whatever it is, we try again later
 
 
 @dataclass(frozen=True, slots=True)

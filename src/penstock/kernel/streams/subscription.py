@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable
+from penstock.kernel.redis import RedisTrouble
 from penstock.kernel.streams.event import Bookmark, Entry, Notice, Position
 from penstock.kernel.streams.metrics import QUEUE_OVERFLOW, SNAPSHOTS
-from penstock.kernel.streams.reader import ReadFailure
 
 if TYPE_CHECKING:
     from penstock.kernel.streams.hub import StreamHub
@@ -195,7 +195,7 @@ class Subscription:
         while not self._ended:
             try:
                 return await attempt()
-            except ReadFailure:
+            except RedisTrouble:
                 pass
             except PenstockError as failure:
                 raise_unless_unavailable(failure)
