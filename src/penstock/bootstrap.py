@@ -27,7 +27,7 @@ from penstock.kernel.queue import Queue
 from penstock.kernel.rategate import GateSettings
 from penstock.kernel.reactions import Reaction, Reactions
 from penstock.kernel.redis import Keys, Redis, RedisTrouble, connect
-from penstock.kernel.relay import Outlets, Relay, RelaySettings
+from penstock.kernel.relay import Outlets, Publish, Relay, RelaySettings
 from penstock.kernel.retention import OUTBOX_EVENTS, STATE_TRANSITIONS, Archiver, RetentionSettings
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
@@ -98,13 +98,10 @@ class Parts:
     receivers: Receivers
 
     def relay(self) -> Relay:
-        publisher = StreamPublisher(self.redis, self.keys, self.settings.streams)
-
-        async def publish(events: Sequence[StoredEvent]) -> None:
-            await publisher.publish([_stream_event(event) for event in events if event.event.notice])
-
         return Relay(
-            self.database, Outlets(publish, self.receivers.rows_for, self._wake_deliverers), self.settings.relay
+            self.database,
+            Outlets(self.receivers.publish, self.receivers.rows_for, self._wake_deliverers),
+            self.settings.relay,
         )
 
     def deliveries(self) -> Deliveries:
@@ -148,6 +145,15 @@ class Parts:
 
     async def _sweep_store(self, fence: Fence) -> None:  # noqa: ARG002  deletes only leftovers
         await self.store.sweep(older_than=timedelta(days=1))
+
+
+def _to_streams(publisher: StreamPublisher) -> Publish:
+    """People are shown events that have a notice; the others concern only our own parts and webhooks."""
+
+    async def publish(events: Sequence[StoredEvent]) -> None:
+        await publisher.publish([_stream_event(event) for event in events if event.event.notice])
+
+    return publish
 
 
 def _stream_event(event: StoredEvent) -> StreamEvent:
@@ -208,6 +214,7 @@ async def started(
                 {**sinks.installed(), **(plugins or {})},
                 webhooks.rows_for,
                 caller.find,
+                _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
         )  # fmt: skip
 

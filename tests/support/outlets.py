@@ -11,18 +11,21 @@ async def no_webhook(endpoint_id: str):
     return None
 
 
-def receivers(*reactions: Reaction, plugins: dict[str, Sink] | None = None, webhook=no_webhook) -> Receivers:
-    return Receivers(Reactions(reactions), plugins or {}, webhooks.rows_for, webhook)
+async def no_streams(events) -> None: ...
+
+
+def receivers(
+    *reactions: Reaction, plugins: dict[str, Sink] | None = None, webhook=no_webhook, publish=no_streams
+) -> Receivers:
+    return Receivers(Reactions(reactions), plugins or {}, webhooks.rows_for, webhook, publish)
 
 
 async def relay_all(database, to: Receivers) -> None:
-    """Take everything out of the outbox, with streams that accept all."""
-
-    async def publish(events) -> None: ...
+    """Take everything out of the outbox."""
 
     async def wake(slot: int) -> None: ...
 
-    relay = Relay(database, Outlets(publish, to.rows_for, wake), RelaySettings())
+    relay = Relay(database, Outlets(to.publish, to.rows_for, wake), RelaySettings())
     idle = 0
     while idle < 3:
         idle = 0 if await relay.relay_once() else idle + 1

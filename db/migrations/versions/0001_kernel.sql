@@ -29,12 +29,10 @@ create table outbox_events (
   attempts    int not null default 0,
   retry_at    timestamptz,                           -- set: this key waits until then
   relayed_at  timestamptz,
-  dead_at     timestamptz,                           -- set: given up; an operator can send it again
   last_error  text
 );
-create index idx_outbox_pending on outbox_events (slot, event_id) where relayed_at is null and dead_at is null;
-create index idx_outbox_waiting on outbox_events (order_key) where relayed_at is null and dead_at is null and retry_at is not null;
-create index idx_outbox_dead on outbox_events (event_id) where dead_at is not null;
+create index idx_outbox_pending on outbox_events (slot, event_id) where relayed_at is null;
+create index idx_outbox_waiting on outbox_events (order_key) where relayed_at is null and retry_at is not null;
 create index idx_outbox_entity on outbox_events (entity_type, entity_id, event_id);
 create index idx_outbox_time on outbox_events (occurred_at);
 
@@ -43,11 +41,11 @@ create table outbox_slots (
 );
 insert into outbox_slots select generate_series(0, 15);
 
--- One row per event and receiver (a reaction of ours, or a webhook endpoint).
+-- One row per event and receiver. The streams get their events at once; a row here means that they refused one.
 create table outbox_deliveries (
   delivery_id  bigint generated always as identity primary key,
   event_id     bigint not null references outbox_events on delete cascade,
-  sink         text not null,                        -- 'reaction:<name>', 'webhook:<endpoint id>' or 'plugin:<name>'
+  sink         text not null,                        -- reaction:<name>, webhook:<endpoint id>, plugin:<name>, stream:redis
   outside      boolean generated always as (sink not like 'reaction:%') stored,
   order_key    text not null,
   attempts     int not null default 0,

@@ -91,9 +91,9 @@ async def _run(settings: "Settings", name: str, role: Role) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
     async with started(settings, role=name) as parts:
-        log.info("role_started", pid=os.getpid(), version=penstock.__version__)
+        log.info("role.started", pid=os.getpid(), version=penstock.__version__)
         await role(parts, stop)
-        log.info("role_stopped")
+        log.info("role.stopped")
 
 
 def _first(failures: BaseExceptionGroup[Exception]) -> Exception:

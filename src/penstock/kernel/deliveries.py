@@ -56,12 +56,16 @@ class DeliverySettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """Everybody who may want an event. `webhooks` finds endpoints for a batch, `webhook` sends to one."""
+    """Everybody who may want an event. `webhooks` finds endpoints for a batch, `webhook` sends to one.
+
+    `publish` is the relay's way to the event streams; here it serves those that an operator sends again.
+    """
 
     reactions: Reactions
     plugins: dict[str, Sink]
     webhooks: Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[tuple[int, str, str]]]]
     webhook: Callable[[str], Awaitable[Send | None]]
+    publish: Callable[[Sequence[StoredEvent]], Awaitable[None]]
 
     async def rows_for(self, tx: Tx, events: Sequence[StoredEvent]) -> list[tuple[int, str, str]]:
         """(event id, sink, order key) for every event and everyone who wants it."""
@@ -204,10 +208,15 @@ class Deliveries:
         """None: the receiver is gone for good, nothing is owed to it."""
         if family == "webhook":
             return await self._receivers.webhook(name)
+        if family == "stream":
+            return self._publish_again
         plugin = self._receivers.plugins.get(name)
         if plugin is None:
             raise SinkRefused(f"no plug-in sink {name} is installed")
         return plugin.send
+
+    async def _publish_again(self, event: StoredEvent) -> None:
+        await self._receivers.publish([event])
 
     async def _fail(self, lease: Lease, sink: str, failure: BaseException) -> None:
         attempts = lease.row["attempts"] + 1

@@ -17,8 +17,9 @@ relayed. Nothing is skipped, because the relay asks for what is not relayed, not
 entity cannot swap: a move locks the entity's row before it takes a number.
 
 *A poison event blocks only its own key.* If the streams refuse a batch, its events go one by one; the one that fails
-is tried again later with back-off, and its key waits for it. After the last attempt it is dead (an operator can send
-it again) and the key goes on. Redis being away is nobody's fault and counts as no attempt.
+is tried again later with back-off, and its key waits for it. After the last attempt the refusal becomes a dead
+delivery (an operator can send it again), the other receivers get the event, and the key goes on. Redis being away is
+nobody's fault and counts as no attempt.
 """
 
 import asyncio
@@ -79,9 +80,8 @@ class Outlets:
 # Few keys wait at a time: they are listed once per look. The `limit` makes a look at a slot end with its first event,
 # where a join would go through the whole backlog; `between` and the order leave only the index of pending events.
 _READY = """
-relayed_at is null and dead_at is null and order_key <> all(array(
-  select waiting.order_key from outbox_events waiting where waiting.retry_at > now()
-     and waiting.relayed_at is null and waiting.dead_at is null))
+relayed_at is null and order_key <> all(array(
+  select waiting.order_key from outbox_events waiting where waiting.retry_at > now() and waiting.relayed_at is null))
 """
 _TAKE_SLOT = f"""
 select slot from outbox_slots s
@@ -96,7 +96,7 @@ select * from unnest(%s::bigint[], %s::text[], %s::text[]) on conflict do nothin
 """
 _LAG = """
 select coalesce(extract(epoch from now() - min(occurred_at)), 0) as lag
-  from outbox_events where relayed_at is null and dead_at is null
+  from outbox_events where relayed_at is null
 """
 
 
@@ -141,14 +141,16 @@ class Relay:
             events = [stored(row) for row in rows]
             failed = await self._publish(events)
             failpoints.reach("relay.published")
-            good = _before_failures(events, failed)
-            deliveries = await self._insert_deliveries(tx, good)
-            await self._mark(tx, good, failed)
+            given_up = await self._count_refusals(tx, failed)
+            leaving = _before_failures(events, failed) + [event for event in events if event.event_id in given_up]
+            deliveries = await self._insert_deliveries(tx, leaving)
+            await tx.execute(_MARK, ([event.event_id for event in leaving],))
             failpoints.reach("relay.marked")
         failpoints.reach("relay.committed")
+        _relayed.labels("relayed").inc(len(leaving) - len(given_up))
         if deliveries:
             await self._outlets.wake(slot)
-        return len(good)
+        return len(leaving)
 
     async def _observe_lag_at_times(self) -> None:
         if self._observe_at <= time.monotonic():
@@ -200,25 +202,30 @@ class Relay:
             await tx.execute(_INSERT_DELIVERIES, (ids, sinks, order_keys))
         return len(rows)
 
-    async def _mark(self, tx: Tx, good: Sequence[StoredEvent], failed: dict[int, str]) -> None:
-        await tx.execute(
-            "update outbox_events set relayed_at = now(), retry_at = null where event_id = any(%s)",
-            ([event.event_id for event in good],),
-        )
-        _relayed.labels("relayed").inc(len(good))
+    async def _count_refusals(self, tx: Tx, failed: dict[int, str]) -> set[int]:
+        """Note each refusal; the events that were refused for the last time become dead deliveries."""
+        given_up = set()
         for event_id, reason in failed.items():
-            row = await fetch_one(tx, _FAIL, {"id": event_id, "error": reason, "most": self._settings.max_attempts})
-            dead = row is not None and row["dead_at"] is not None
+            row = await fetch_one(tx, _REFUSED, {"id": event_id, "error": reason})
+            dead = row is not None and row["attempts"] >= self._settings.max_attempts
+            if dead:
+                given_up.add(event_id)
+                await tx.execute(_GIVE_UP, (event_id,))
             _relayed.labels("dead" if dead else "refused").inc()
             log.warning("relay.dead" if dead else "relay.refused", event_id=event_id, reason=reason)
+        return given_up
 
 
-_FAIL = """
+_MARK = "update outbox_events set relayed_at = now(), retry_at = null where event_id = any(%s)"
+_REFUSED = """
 update outbox_events
    set attempts = attempts + 1, last_error = %(error)s,
-       retry_at = now() + least(interval '5 minutes', interval '1 second' * power(2, least(attempts, 20))),
-       dead_at = case when attempts + 1 >= %(most)s then now() end
- where event_id = %(id)s returning dead_at
+       retry_at = now() + least(interval '5 minutes', interval '1 second' * power(2, least(attempts, 20)))
+ where event_id = %(id)s returning attempts
+"""
+_GIVE_UP = """
+insert into outbox_deliveries (event_id, sink, order_key, attempts, last_error, dead_at)
+select event_id, 'stream:redis', order_key, attempts, last_error, now() from outbox_events where event_id = %s
 """
 
 

@@ -61,7 +61,7 @@ OUTBOX_EVENTS = Retained(
     "outbox_events",
     id="event_id",
     time="occurred_at",
-    settled="t.relayed_at is not null and t.dead_at is null and not exists"
+    settled="t.relayed_at is not null and not exists"
     " (select from outbox_deliveries d where d.event_id = t.event_id and d.done_at is null)",
 )
 

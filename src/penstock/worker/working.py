@@ -21,8 +21,9 @@ _SWEEP_SECONDS = 1.0
 async def run_worker(parts: Parts, stop: asyncio.Event) -> None:
     """Work until told to stop; then finish what is in hand, hand back the rest, say goodbye."""
     deliveries = parts.deliveries()
+    done = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(parts.heartbeat().run(stop))
+        group.create_task(parts.heartbeat().run(done))  # alive until it holds nothing any more
         work = [
             group.create_task(_take_jobs(parts, deliveries, stop)),
             group.create_task(_sweep(deliveries, stop)),
@@ -30,6 +31,8 @@ async def run_worker(parts: Parts, stop: asyncio.Event) -> None:
         await stop.wait()
         await asyncio.wait(work, timeout=_grace(parts))
         deliveries.hand_back()
+        await asyncio.wait(work)
+        done.set()
 
 
 def _grace(parts: Parts) -> float:

@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY
 from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel.db import Database, fetch_all, fetch_one
+from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letters, send_again
 from penstock.kernel.events import Event, StoredEvent, slot_of
 from penstock.kernel.outbox import announce
 from penstock.kernel.redis import RedisConnectionError
@@ -134,6 +135,7 @@ class TestTrouble:
 
     async def test_a_poison_event_is_given_up_at_last_and_its_key_goes_on(self, database, relay, listener):
         listener.poison = {"bad"}
+        listener.receivers = ["reaction:a"]
         await write(database, "bad", 1)
         for _ in range(3):
             await drain(relay)
@@ -142,11 +144,27 @@ class TestTrouble:
         await write(database, "bad", 2)
         await drain(relay)
         assert listener.by_key() == {"thing:bad": [2]}
-        dead, good = await outbox(database)
-        assert dead["dead_at"] is not None
-        assert dead["attempts"] == 3
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx)
+            others = await fetch_all(tx, "select event_id from outbox_deliveries where sink = 'reaction:a' order by 1")
+        assert (dead["sink"], dead["attempts"]) == ("stream:redis", 3)
         assert "cannot stomach bad" in dead["last_error"]
-        assert good["relayed_at"] is not None
+        assert [row["event_id"] for row in others] == [1, 2], "what the streams refuse still reaches the others"
+
+    async def test_an_operator_can_send_a_given_up_event_to_the_streams_again(self, database, relay, listener):
+        listener.poison = {"bad"}
+        await write(database, "bad", 1)
+        for _ in range(3):
+            await drain(relay)
+            await self._turn_clock(database)
+        listener.poison = set()
+        async with database.transaction() as tx:
+            [dead] = await dead_letters(tx)
+            await send_again(tx, dead["delivery_id"])
+        await Deliveries(database, receivers(publish=listener.publish), DeliverySettings(), owner="w").drain()
+        assert listener.by_key() == {"thing:bad": [1]}
+        async with database.transaction() as tx:
+            assert await dead_letters(tx) == []
 
     async def test_a_poison_event_that_recovers_is_sent_before_those_behind_it(self, database, relay, listener):
         listener.poison = {"bad"}

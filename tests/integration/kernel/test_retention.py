@@ -138,13 +138,14 @@ class TestEvents:
         async with database.transaction() as tx:
             await tx.execute(
                 "insert into outbox_events (event_type, entity_type, entity_id, order_key, slot, payload, occurred_at,"
-                " relayed_at, dead_at) select 'job.done', 'job', 'j', 'j', 0, '{\"n\": 1.50}', %s,"
-                " case when n <> 2 then now() end, case when n = 3 then now() end from generate_series(1, 6) n",
+                " relayed_at) select 'job.done', 'job', 'j', 'j', 0, '{\"n\": 1.50}', %s,"
+                " case when n <> 2 then now() end from generate_series(1, 6) n",
                 (NOW - timedelta(days=100),),
             )
             await tx.execute(
                 "insert into outbox_deliveries (event_id, sink, order_key, done_at, dead_at)"
-                " values (4, 'webhook:a', 'j', null, now()), (5, 'webhook:a', 'j', now(), null)"
+                " values (3, 'stream:redis', 'j', null, now()), (4, 'webhook:a', 'j', null, null),"
+                " (5, 'webhook:a', 'j', now(), null)"
             )
         before = await history(database, store, "job", "j", retained=OUTBOX_EVENTS)
         archiver = Archiver(database, store, OUTBOX_EVENTS, settings())

@@ -145,7 +145,7 @@ class TestFiles:
             await sandbox.call("hostile:read", files=[tmp_path / "a"])
             with pytest.raises(FileNotFoundError):
                 await sandbox.call("hostile:read", files=[tmp_path / "a", tmp_path / "none"])
-        assert psutil.Process().num_fds() == before
+        assert psutil.Process().num_fds() <= before  # fewer: what an earlier test left was collected meanwhile
 
 
 class TestBombs:
