@@ -82,7 +82,9 @@ async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) ->
         stopping.cancel()
         for task in worker.tasks.values():
             task.cancel()
-        running.cancel()
+        while not running.done():  # a cancellation that meets ARQ while it connects is swallowed there
+            running.cancel()
+            await asyncio.wait({running}, timeout=1.0)
         await asyncio.gather(running, stopping, *worker.tasks.values(), return_exceptions=True)
 
 
