@@ -32,7 +32,7 @@ from penstock.kernel.retention import OUTBOX_EVENTS, STATE_TRANSITIONS, Archiver
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.scheduler import Duty, Fence, SchedulerSettings
-from penstock.kernel.settings import SettingsError, SettingsFile, SettingsGroup
+from penstock.kernel.settings import SettingsError, SettingsFile, SettingsGroup, unknown_variables
 from penstock.kernel.streams import (
     Snapshots,
     StreamEvent,
@@ -180,6 +180,8 @@ async def started(
     async with AsyncExitStack() as stack:
         worker_id = settings.workers.name()
         stack.callback(start_telemetry(role, worker_id, settings.telemetry).close)
+        for name in unknown_variables(GROUPS.values()):
+            log.warning("settings.unknown_variable", name=name)
         if role == "serve" and not settings.identity.can_check:
             raise SettingsError("No token could be checked: set PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL.")
         if role != "serve" and settings.telemetry.metrics_port:

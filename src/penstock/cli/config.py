@@ -8,7 +8,7 @@ from rich.text import Text
 
 from penstock.cli import screen
 from penstock.cli.options import AsJson, Data
-from penstock.kernel.settings import SettingsFile, Shown
+from penstock.kernel.settings import SettingsFile, Shown, unknown_variables
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +20,7 @@ def config(data: Data = None, as_json: AsJson = False) -> None:
 
     Set one in the environment or in penstock.toml (PENSTOCK_CONFIG names another file).
     """
+    from penstock.bootstrap import GROUPS
     from penstock.cli.places import all_settings
 
     source = SettingsFile.find()
@@ -33,6 +34,9 @@ def config(data: Data = None, as_json: AsJson = False) -> None:
         for row in rows:
             for line in _lines(row):
                 console.print(line)
+    if strange := unknown_variables(GROUPS.values()):
+        sentence = screen.text("These variables set nothing; misspelt?", "以下变量不对应任何设置，是否拼写有误？")
+        console.print(f"\n[yellow]{sentence}[/yellow] {', '.join(strange)}")
 
 
 def _placed(row: Shown) -> Shown:

@@ -10,7 +10,7 @@ hands each to the part that needs it. There is no global. The file uses the same
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -30,6 +30,9 @@ Group = TypeVar("Group", bound="SettingsGroup")
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+
+
+_NO_SETTINGS = {"PENSTOCK_CONFIG", "PENSTOCK_DEBUG", "PENSTOCK_FAILPOINT"}  # read elsewhere
 
 
 class SettingsError(Exception):
@@ -177,6 +180,12 @@ def _is_secret(group: type[SettingsGroup], field: str) -> bool:
     return info is not None and "SecretStr" in str(info.annotation)
 
 
+def unknown_variables(groups: Iterable[type[SettingsGroup]], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that look like ours but set nothing: misspelt, or put there by the platform."""
+    known = {group.variable(field) for group in groups for field in group.model_fields} | _NO_SETTINGS
+    return sorted(name for name in environ if name.startswith("PENSTOCK_") and name not in known)
+
+
 def display(value: Any) -> str:
     """A value for people: secrets masked, durations in seconds."""
     if isinstance(value, SecretStr):
@@ -184,8 +193,16 @@ def display(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, timedelta):
-        return f"{value.total_seconds():g}s"
+        return _duration(value.total_seconds())
     return mask_url(str(value))
+
+
+def _duration(seconds: float) -> str:
+    """As people would write it: the largest unit that divides it."""
+    for unit in ("d", "h", "m"):
+        if seconds and seconds % _UNITS[unit] == 0:
+            return f"{seconds / _UNITS[unit]:g}{unit}"
+    return f"{seconds:g}s"
 
 
 def mask_url(text: str) -> str:

@@ -9,7 +9,14 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from penstock.bootstrap import GROUPS, load_settings
-from penstock.kernel.settings import SettingsError, SettingsFile, SettingsGroup, mask_url
+from penstock.kernel.settings import (
+    SettingsError,
+    SettingsFile,
+    SettingsGroup,
+    display,
+    mask_url,
+    unknown_variables,
+)
 
 
 class Example(SettingsGroup):
@@ -137,6 +144,20 @@ class TestAllGroups:
         monkeypatch.setenv(name, value)
         with pytest.raises(SettingsError, match=f"{name} from the environment.*{reason}"):
             load_settings()
+
+
+class TestStrangers:
+    def test_variables_that_look_like_ours_but_set_nothing_are_named(self):
+        environ = {"PENSTOCK_PRT": "1", "PENSTOCK_PORT": "8000", "PENSTOCK_CONFIG": "x", "HOME": "/"}
+        assert unknown_variables(GROUPS.values(), environ) == ["PENSTOCK_PRT"]
+
+
+class TestShowing:
+    @pytest.mark.parametrize(
+        ("seconds", "shown"), [(43200, "12h"), (7776000, "90d"), (90, "90s"), (60, "1m"), (0.05, "0.05s"), (0, "0s")]
+    )
+    def test_durations_are_shown_as_people_write_them(self, seconds, shown):
+        assert display(timedelta(seconds=seconds)) == shown
 
 
 class TestMasking:
