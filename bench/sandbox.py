@@ -28,9 +28,9 @@ def run() -> dict[str, Any]:
     return {
         "name": "sandbox",
         "ratios": {
-            "warm_call_vs_raw": round(figures["warm_us"] / figures["raw_echo_us"], 2),
-            "warm_call_vs_process_pool_executor": round(figures["warm_us"] / figures["process_pool_executor_us"], 2),
-            "warm_call_vs_fresh_subprocess": round(figures["warm_us"] / figures["fresh_subprocess_us"], 4),
+            "vs_raw": round(figures["raw_echo_us"] / figures["warm_us"], 3),
+            "vs_process_pool_executor": round(figures["process_pool_executor_us"] / figures["warm_us"], 2),
+            "vs_fresh_subprocess": round(figures["fresh_subprocess_us"] / figures["warm_us"], 1),
         },
         "figures": {name: round(value, 1) for name, value in figures.items()},
     }
