@@ -31,6 +31,13 @@ class TestCommitting:
             assert await fetch_one(tx, "select 1 from schedule") is not None
 
 
+class TestPausing:
+    async def test_every_connection_is_cut_off_when_its_process_pauses_in_a_transaction(self, database):
+        async with database.transaction() as tx:
+            row = await fetch_one(tx, "show idle_in_transaction_session_timeout")
+        assert row == {"idle_in_transaction_session_timeout": "1min"}
+
+
 class TestAway:
     async def test_being_cut_off_for_pausing_in_a_transaction_is_the_server_being_away(self, database_url):
         database = Database(database_url, name="paused", size=1)

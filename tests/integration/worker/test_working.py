@@ -1,6 +1,12 @@
 """The worker role: told to stop, it finishes what it holds and takes nothing more."""
 
 import asyncio
+import os
+import subprocess
+import sys
+
+import psycopg
+import pytest
 
 from penstock.bootstrap import load_settings, started
 from penstock.kernel.db import fetch_all, fetch_one
@@ -36,3 +42,28 @@ class TestStopping:
                 worker = await fetch_one(tx, "select status from worker_heartbeats")
         assert [(row["done"], row["leased_until"]) for row in rows] == [(True, None), (False, None)]
         assert worker["status"] == "DEAD"
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(("role", "time"), [("worker", 1), ("worker", 2), ("scheduler", 1)])
+    def test_a_database_without_tables_ends_the_role_with_a_sentence(self, environment, postgres, role, time):
+        """Twice for the worker: a failure may meet ARQ while it connects, which once left it hanging."""
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute("create database without_tables")
+        url = postgres.url.replace("/postgres?", "/without_tables?")
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "penstock", role],
+                env={**os.environ, "PENSTOCK_DATABASE_URL": url, "PYTHONPATH": os.pathsep.join(sys.path)},
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+        finally:
+            with psycopg.connect(postgres.url, autocommit=True) as connection:
+                connection.execute("drop database without_tables with (force)")
+        assert done.returncode == 1
+        *logged, sentence = done.stderr.splitlines()
+        assert "penstock migrate" in sentence
+        assert all(line.startswith("{") for line in logged), "nothing but log lines before it"
