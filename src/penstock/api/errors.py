@@ -70,7 +70,7 @@ def _is_a_person(request: Request) -> bool:
 
 def _headers(code: ErrorCode, body: Mapping[str, Any]) -> dict[str, str]:
     headers = {}
-    wait = body["details"].get("retry_after", body["details"].get("retry_after_seconds"))
+    wait = body["details"].get("retry_after")
     if isinstance(wait, int | float) and math.isfinite(wait):
         headers["Retry-After"] = str(max(0, math.ceil(wait)))
     if code in (error_codes.TOKEN_MISSING, error_codes.TOKEN_INVALID):

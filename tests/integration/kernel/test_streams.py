@@ -228,7 +228,7 @@ class TestPlaces:
         with pytest.raises(PenstockError) as refused:
             hub.subscribe(Request(JOB, merchant_id="m1"))
         assert refused.value.code is error_codes.RATE_LIMITED
-        assert refused.value.details == {"scope": "merchant", "limit": 2, "retry_after_seconds": 5}
+        assert refused.value.details == {"scope": "merchant", "limit": 2, "retry_after": 5}
         hub.subscribe(Request(JOB, merchant_id="m2")).close()
         held.pop().close()
         hub.subscribe(Request(JOB, merchant_id="m1")).close()

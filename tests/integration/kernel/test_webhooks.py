@@ -70,7 +70,7 @@ async def register(database: Database, url: str, *types: str, merchant: str = "m
     """For job events, unless other types are named ("*": all)."""
     types = types or ("job.*",)
     async with database.transaction() as tx:
-        return await webhooks.register(tx, Registration(merchant, url, types, "u1"), LOCAL)
+        return await webhooks.register(tx, Registration(merchant, url, types, "u1"))
 
 
 async def happen(database: Database, caller: WebhookCaller, *events: Event) -> Deliveries:

@@ -73,10 +73,11 @@ async def list_webhooks(request: Request, caller: SignedIn, impersonate_merchant
 )
 async def create_webhook(request: Request, caller: SignedIn, body: NewWebhook) -> CreatedWebhook:
     parts: Parts = request.app.state.parts
+    await webhooks.safe_address(body.url, parts.settings.webhooks)  # asks the network: before the transaction
     async with parts.database.transaction() as tx:
         owner = await acting_for(tx, caller, body.impersonate_merchant_id, request.state.request_id)
         wanted = webhooks.Registration(owner.merchant_id, body.url, tuple(body.event_types), caller.user_id)
-        row = await webhooks.register(tx, wanted, parts.settings.webhooks)
+        row = await webhooks.register(tx, wanted)
     return CreatedWebhook.model_validate(row)
 
 

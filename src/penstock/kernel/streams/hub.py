@@ -236,4 +236,4 @@ def _tell(topic: _Topic, goes_on_after: Position | None = None) -> None:
 
 
 def _no_place(scope: str, limit: int) -> PenstockError:
-    return PenstockError(error_codes.RATE_LIMITED, scope=scope, limit=limit, retry_after_seconds=_RETRY_SECONDS)
+    return PenstockError(error_codes.RATE_LIMITED, scope=scope, limit=limit, retry_after=_RETRY_SECONDS)
