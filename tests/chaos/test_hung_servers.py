@@ -7,27 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.chaos.load import Writer
 from tests.chaos.stage import ROOT, Stage
 from tests.chaos.verdict import judge, settled
-
-
-@pytest.fixture(scope="module")
-def servers(module_home: Path):
-    made = Stage(module_home)
-    made.open()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def stage(servers: Stage):
-    yield servers
-    servers.end_actors()
 
 
 @contextmanager

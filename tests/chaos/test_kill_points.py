@@ -1,7 +1,6 @@
 """Killed exactly between two lines: what is lost, what is repeated? Nothing, and only what may be."""
 
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,20 +18,6 @@ POINTS = {
     "delivery.handled": "worker",
     "delivery.sent": "worker",
 }
-
-
-@pytest.fixture(scope="module")
-def servers(module_home: Path):
-    made = Stage(module_home)
-    made.open()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def stage(servers: Stage):
-    yield servers
-    servers.end_actors()
 
 
 class TestKilledAt:

@@ -89,15 +89,16 @@ class _Probe:
     name: str
     check: Check
     clock: Clock
+    patience: float
     task: asyncio.Task[Component] | None = field(default=None)
 
     async def ask(self) -> Component:
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self._run(), name=f"health {self.name}")
-        await asyncio.wait({self.task}, timeout=_PATIENCE_SECONDS)
+        await asyncio.wait({self.task}, timeout=self.patience)
         if self.task.done():
             return self.task.result()
-        return Component(ComponentStatus.DOWN, _PATIENCE_SECONDS * 1000, f"no answer within {_PATIENCE_SECONDS:g} s")
+        return Component(ComponentStatus.DOWN, self.patience * 1000, f"no answer within {self.patience:g} s")
 
     async def _run(self) -> Component:
         started = self.clock.monotonic()
@@ -112,8 +113,10 @@ class _Probe:
 class Health:
     """`report()` for the whole; `vital` names the components without which nothing works."""
 
-    def __init__(self, checks: Mapping[str, Check], clock: Clock, *, vital: frozenset[str]) -> None:
-        self._probes = [_Probe(name, check, clock) for name, check in checks.items()]
+    def __init__(
+        self, checks: Mapping[str, Check], clock: Clock, *, vital: frozenset[str], patience: float = _PATIENCE_SECONDS
+    ) -> None:
+        self._probes = [_Probe(name, check, clock, patience) for name, check in checks.items()]
         self._clock = clock
         self._vital = vital
         self._asking: asyncio.Task[Report] | None = None

@@ -33,8 +33,7 @@ class TestHealth:
             answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
-    async def test_not_serving_without_a_database(self, redis_client, keys, monkeypatch):
-        monkeypatch.setattr("penstock.kernel.health._PATIENCE_SECONDS", 0.2)
+    async def test_not_serving_without_a_database(self, redis_client, keys):
         nowhere = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none", name="test", size=1)
         await nowhere.open()
         async with edge_parts(nowhere, redis_client, keys) as parts, running(parts) as (channel, _):

@@ -100,8 +100,7 @@ class TestTheDatabaseAway:
 class TestFrozen:
     """A server that neither answers nor refuses is the worst kind of away."""
 
-    async def test_a_frozen_component_is_down_in_time_and_asked_only_once(self, monkeypatch):
-        monkeypatch.setattr("penstock.kernel.health._PATIENCE_SECONDS", 0.05)
+    async def test_a_frozen_component_is_down_in_time_and_asked_only_once(self):
         asked, thawed = 0, asyncio.Event()
 
         async def frozen() -> Finding:
@@ -111,7 +110,7 @@ class TestFrozen:
             return Finding()
 
         clock = TurnedClock()
-        health = Health({"frozen": frozen}, clock, vital=frozenset())
+        health = Health({"frozen": frozen}, clock, vital=frozenset(), patience=0.05)
         for _ in range(3):
             report = await health.report()
             assert report.components["frozen"].reason == "no answer within 0.05 s"

@@ -147,8 +147,7 @@ class TestStopping:
         assert stage.supervisor.stop(seconds=5)
         assert stage.said(What.STOPPED) == ["c", "b", "a"]
 
-    def test_one_that_does_not_listen_is_killed_when_the_time_is_up(self, stage, monkeypatch):
-        monkeypatch.setattr("penstock.embedded.supervisor._LEAST_SECONDS_TO_STOP", 0.1)
+    def test_one_that_does_not_listen_is_killed_when_the_time_is_up(self, stage):
         stage.supervisor.start([stage.child("a", _POLITE), stage.child("deaf", _DEAF)], seconds=10)
         assert not stage.supervisor.stop(seconds=0.1)
         assert stage.said(What.KILLED) == ["deaf"]
@@ -163,8 +162,7 @@ class TestStopping:
         assert time.monotonic() - begun < 5
         assert stage.said(What.KILLED) == ["deaf"]
 
-    def test_what_a_child_started_goes_with_it(self, stage, monkeypatch):
-        monkeypatch.setattr("penstock.embedded.supervisor._LEAST_SECONDS_TO_STOP", 0.1)
+    def test_what_a_child_started_goes_with_it(self, stage):
         noted = stage.directory / "pid"
         code = _PARENT.format(path=str(noted)) + _DEAF
         stage.supervisor.start([stage.child("deaf", code)], seconds=10)

@@ -4,14 +4,16 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import socket
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg.errors import UndefinedTable
 
 import penstock
 from penstock import cli
@@ -44,6 +46,28 @@ def run(capsys: pytest.CaptureFixture[str]):
         return int(left.value.code or 0), said.out, said.err
 
     return command
+
+
+@pytest.fixture
+def started():
+    """The command as a process of its own, in the present directory."""
+
+    def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "penstock", *arguments],
+            env={**os.environ, "PYTHONPATH": str(Path(penstock.__file__).parents[1]), **environment},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    return command
+
+
+def write_bench(name: str, code: str) -> None:
+    Path("bench").mkdir()
+    Path("bench", f"{name}.py").write_text(f"{code}")
 
 
 class TestHelp:
@@ -92,26 +116,14 @@ class TestFailing:
         assert code == 1
         assert "there is no setting PENSTOCK_PROT; did you mean PENSTOCK_PORT?" in error
 
-    def test_a_database_without_our_tables_asks_for_migrate(self, run, monkeypatch):
-        def ask(_data: Path | None) -> None:
-            raise UndefinedTable('relation "worker_heartbeats" does not exist')
-
-        monkeypatch.setattr("penstock.cli.places.all_settings", ask)
-        code, _, error = run("config")
-        assert code == 1
-        assert "penstock migrate" in error
-        assert "relation" not in error
-
-    def test_the_unexpected_is_one_sentence_and_a_traceback_only_on_request(self, run, monkeypatch):
-        monkeypatch.setattr("penstock.cli.places.all_settings", lambda _data: 1 // 0)
-        code, _, error = run("config")
-        assert code == 1
-        assert "PENSTOCK_DEBUG=1" in error
-        assert "ZeroDivisionError" in error
-        assert "Traceback" not in error
-        monkeypatch.setenv("PENSTOCK_DEBUG", "1")
-        with pytest.raises(ZeroDivisionError):
-            cli.main(["config"], roles={})
+    def test_the_unexpected_is_one_sentence_and_a_traceback_only_on_request(self, started):
+        write_bench("broken", "\ndef run():\n    return 1 // 0\n")
+        done = started("bench", "broken")
+        assert done.returncode == 1
+        assert "PENSTOCK_DEBUG=1" in done.stderr
+        assert "ZeroDivisionError" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Traceback" in started("bench", "broken", PENSTOCK_DEBUG="1").stderr
 
     @pytest.mark.parametrize("arguments", [("up", "--port", "70000"), ("up", "--port", "-1"), ("nonsense",)])
     def test_a_wrong_option_is_a_usage_error(self, run, arguments):
@@ -172,11 +184,12 @@ class TestToken:
 
 
 class TestBench:
-    def test_outside_a_clone_it_says_where_to_run(self, run, monkeypatch):
-        monkeypatch.setattr("penstock.__file__", "/nowhere/lib/penstock/__init__.py")
-        code, _, error = run("bench")
-        assert code == 1
-        assert "not part of the installed package" in error
+    def test_outside_a_clone_it_says_where_to_run(self, started, tmp_path):
+        installed = tmp_path / "site-packages"
+        shutil.copytree(Path(penstock.__file__).parent, installed / "penstock")
+        done = started("bench", PYTHONPATH=str(installed))
+        assert done.returncode == 1
+        assert "not part of the installed package" in done.stderr
 
     def test_an_unknown_name_lists_the_known(self, run):
         code, _, error = run("bench", "nonsense")
@@ -184,11 +197,11 @@ class TestBench:
         assert "leases" in error
         assert "servers" not in error
 
-    def test_it_prints_json_and_a_table(self, run, monkeypatch):
-        result = {"name": "leases", "ratios": {"vs_raw": 0.5}, "figures": {"rows": 1000}}
-        monkeypatch.setattr("penstock.cli.bench.run_one", lambda _name: result)
-        assert json.loads(run("bench", "leases", "--json")[1]) == result
-        assert "0.50 ×" in run("bench", "leases")[1]
+    def test_it_prints_json_and_a_table(self, started):
+        result = {"name": "quick", "ratios": {"vs_raw": 0.5}, "figures": {"rows": 1000}}
+        write_bench("quick", f"def nothing(): ...\n\ndef run():\n    return {result!r}\n")
+        assert json.loads(started("bench", "quick", "--json").stdout) == result
+        assert "0.50 ×" in started("bench", "quick").stdout
 
 
 class TestDoctor:
