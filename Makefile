@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := src tests bench db
+SOURCES := src tests bench db docs
 
 .PHONY: help setup up test check fmt docs chaos bench lock clean
 

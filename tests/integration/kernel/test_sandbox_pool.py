@@ -1,0 +1,218 @@
+"""The pool of warm workers: kept, replaced, started, ended; nobody waits for ever and nothing is left behind."""
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.support.sandboxes import SUPPORT, MiB, linux, make, until
+
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Ending, Sandbox, SandboxSettings
+
+
+class TestThePool:
+    async def test_a_warm_worker_is_used_again(self) -> None:
+        async with make() as one:
+            assert len({(await one.call("hostile:own_pid")).value for _ in range(10)}) == 1
+
+    async def test_a_worker_is_replaced_after_its_calls(self) -> None:
+        async with make(calls_per_worker=2) as one:
+            pids = [(await one.call("hostile:own_pid")).value for _ in range(4)]
+            assert pids[0] == pids[1] != pids[2] == pids[3]
+
+    async def test_a_worker_that_keeps_memory_is_replaced(self) -> None:
+        async with make(growth=20 * MiB) as one:
+            pids = [(await one.call("hostile:leak", 15 * MiB)).value for _ in range(4)]
+            assert pids[0] == pids[1] != pids[2]
+
+    async def test_a_killed_worker_is_replaced_in_the_background(self) -> None:
+        async with make() as one:
+            before = children_of_pool(one)
+            await one.call("hostile:segfault")
+            await until(lambda: len(children_of_pool(one)) == 1 and children_of_pool(one) != before)
+
+    async def test_workers_killed_while_idle_cost_no_call_its_result(self) -> None:
+        async with make(workers=2) as two:
+            for pid in children_of_pool(two):
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda pid=pid: not _alive(pid))
+            outcomes = await asyncio.gather(*(two.call("hostile:add", 1, 2) for _ in range(4)))
+            assert [outcome.value for outcome in outcomes] == [3, 3, 3, 3]
+
+    async def test_as_many_calls_run_at_once_as_there_are_workers(self) -> None:
+        async with make(workers=2) as two:
+            began = time.monotonic()
+            await asyncio.gather(*(two.call("hostile:sleep", 0.5) for _ in range(2)))
+            assert time.monotonic() - began < 2 * 0.5
+
+    async def test_the_others_wait_in_order(self) -> None:
+        async with make() as one:
+            order: list[int] = []
+
+            async def nap(number: int) -> None:
+                await one.call("hostile:sleep", 0.01)
+                order.append(number)
+
+            await asyncio.gather(*(nap(each) for each in range(8)))
+            assert order == list(range(8))
+
+    async def test_waiting_in_line_is_not_wall_time(self) -> None:
+        async with make() as one:
+            short = replace(one.limits, wall_seconds=0.2)
+            calls = (one.call("hostile:sleep", 0.1, limits=short) for _ in range(4))
+            assert all(outcome.ok for outcome in await asyncio.gather(*calls))
+
+    async def test_cancelling_the_caller_kills_the_call(self) -> None:
+        async with make() as one:
+            (worker,) = children_of_pool(one)
+            calling = asyncio.create_task(one.call("hostile:loop_in_c"))
+            await asyncio.sleep(0.05)
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            await until(lambda: not psutil.pid_exists(worker))
+            assert (await one.call("hostile:add", 1, 2)).value == 3
+
+    async def test_cancelling_a_caller_in_line_keeps_the_line_moving(self) -> None:
+        async with make() as one:
+            calls = [asyncio.create_task(one.call("hostile:sleep", 0.05)) for _ in range(5)]
+            await asyncio.sleep(0.01)
+            for waiting in calls[1:4]:
+                waiting.cancel()
+            assert (await calls[0]).ok
+            assert (await calls[4]).ok
+
+    async def test_many_callers_among_bombs_each_get_their_own_answer(self) -> None:
+        async with make(workers=2) as two:
+            bombs = ["segfault", "fork", "babble", "raise_value_error"]
+            calls = [
+                two.call(f"hostile:{bombs[each // 5 % 4]}") if each % 5 == 0 else two.call("hostile:add", each, 0)
+                for each in range(60)
+            ]
+            outcomes = await asyncio.gather(*calls)
+            assert [each for each in range(60) if outcomes[each].value == each] == [
+                each for each in range(60) if each % 5
+            ]
+            assert not any(outcomes[each].ok for each in range(0, 60, 5))
+
+
+def children_of_pool(sandbox: Sandbox) -> list[int]:
+    return [worker._process.pid for worker in sandbox._held]
+
+
+class TestStartingAndStopping:
+    async def test_a_module_that_cannot_be_loaded_stops_the_start(self) -> None:
+        pool = Sandbox(SandboxSettings(workers=3), preload=("no_such_module",))
+        with pytest.raises(PenstockError, match=r"SANDBOX_UNAVAILABLE.*no_such_module"):
+            await pool.start()
+        assert children_of_pool(pool) == []
+
+    @pytest.mark.parametrize("after", [0, 0.01, 0.03, 0.06])
+    async def test_a_cancelled_start_leaves_nothing(self, after: float) -> None:
+        pool = make(workers=3)
+        starting = asyncio.create_task(pool.start())
+        await asyncio.sleep(after)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await pool.close()
+        assert children_of_pool(pool) == []
+
+    async def test_no_descriptors_left_is_a_clear_error_and_passes(self) -> None:
+        async with make() as one:
+            await one.call("hostile:leave", 1)
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            await until(lambda: len(one._line._idle) == 1)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, hard))
+            try:
+                await one.call("hostile:leave", 1)
+                with pytest.raises(PenstockError, match="SANDBOX_UNAVAILABLE"):
+                    await one.call("hostile:add", 1, 2)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert (await one.call("hostile:add", 1, 2)).value == 3
+
+    async def test_a_start_that_takes_too_long_is_given_up(self) -> None:
+        with pytest.raises(PenstockError, match="did not answer"):
+            await make(start_seconds=0.001).start()
+
+    async def test_closing_ends_calls_and_refuses_those_in_line(self) -> None:
+        one = make()
+        await one.start()
+        running, waiting = (asyncio.create_task(one.call("hostile:loop_in_c")) for _ in range(2))
+        await asyncio.sleep(0.05)
+        workers = children_of_pool(one)
+        await one.close()
+        assert (await running).ending is Ending.CRASHED
+        with pytest.raises(PenstockError, match="closed"):
+            await waiting
+        with pytest.raises(PenstockError, match="closed"):
+            await one.call("hostile:add", 1, 2)
+        assert not any(psutil.pid_exists(pid) for pid in workers)
+
+    async def test_closing_while_a_worker_starts_leaves_none(self) -> None:
+        one = make()
+        await one.start()
+        await one.call("hostile:leave", 1)  # its replacement is on its way now
+        calling = asyncio.create_task(one.call("hostile:add", 1, 2))
+        await asyncio.sleep(0)
+        workers = children_of_pool(one)
+        await one.close()
+        with pytest.raises(PenstockError, match="closed"):
+            await calling
+        assert children_of_pool(one) == []
+        assert not any(psutil.pid_exists(pid) for pid in workers)
+
+    async def test_a_closed_pool_can_be_started_again(self) -> None:
+        one = make()
+        for _ in range(2):
+            async with one:
+                assert (await one.call("hostile:add", 1, 2)).value == 3
+
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+    @linux
+    async def test_workers_die_with_their_parent_even_in_a_loop(self, how: signal.Signals, tmp_path: Path) -> None:
+        program = f"""
+            import asyncio
+            from pathlib import Path
+            from penstock.kernel.sandbox import Sandbox, SandboxSettings
+
+            async def main():
+                sandbox = Sandbox(SandboxSettings(workers=2), paths=(Path({str(SUPPORT)!r}),))
+                await sandbox.start()
+                pids = [(await sandbox.call("hostile:own_pid")).value for _ in range(2)]
+                busy = asyncio.create_task(sandbox.call("hostile:loop_deaf_to_signals"))
+                await asyncio.sleep(0.05)
+                print(*pids, flush=True)
+                await busy
+
+            asyncio.run(main())
+        """
+        parent = subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, "-c", textwrap.dedent(program)],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        with parent:
+            assert parent.stdout is not None
+            line = await asyncio.to_thread(parent.stdout.readline)
+            pids = [int(each) for each in line.split()]
+            assert len(pids) == 2
+            assert all(psutil.pid_exists(pid) for pid in pids)
+            parent.send_signal(how)
+        await until(lambda: not any(_alive(pid) for pid in pids))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
