@@ -163,7 +163,7 @@ def _stream_event(event: StoredEvent) -> StreamEvent:
         event_id=event.event_id,
         topics=(*facts.topics, *dashboards),
         name=facts.notice or "",
-        data={"entity": facts.entity_type, "id": facts.entity_id, **facts.payload},
+        data={**facts.payload, "entity": facts.entity_type, "id": facts.entity_id},
         merchant_id=facts.merchant_id,
     )
 
