@@ -1,11 +1,13 @@
 """What strangers' bytes might make a parser do. Run only inside the sandbox; imported by nothing else."""
 
 import ctypes
+import fcntl
 import os
 import re
 import resource
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -126,6 +128,35 @@ def open_socket_pair() -> None:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def be_signalled(pid: int) -> None:
+    """Have the kernel signal somebody else when our line is written to."""
+    fcntl.fcntl(_line(), fcntl.F_SETOWN, pid)
+
+
+def be_signalled_by_ioctl(pid: int) -> None:
+    fcntl.ioctl(_line(), 0x8901, struct.pack("i", pid))
+
+
+def change_mode(path: str) -> None:
+    Path(path).chmod(0o666)
+
+
+def change_owner(path: str) -> None:
+    os.chown(path, os.getuid(), -1)
+
+
+def change_time(path: str) -> None:
+    os.utime(path, (0, 0))
+
+
+def change_length(path: str) -> None:
+    os.truncate(path, 0)
+
+
+def change_attribute(path: str) -> None:
+    os.setxattr(path, "user.note", b"x")
 
 
 def starve(pid: int) -> None:

@@ -19,6 +19,18 @@ from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox, Strength
 from penstock.kernel.sandbox.pool import _module_paths
 
 
+def _within_reach(file: Path, uid: int) -> Path:
+    """A file that belongs to the worker's account, in a place that this account can enter."""
+    file.write_text("hunter2")
+    file.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(file, uid, -1)
+        for folder in file.parents:
+            if folder.stat().st_mode & 0o001 == 0 and "pytest" in str(folder):
+                folder.chmod(0o711)
+    return file
+
+
 class TestCalling:
     async def test_a_function_returns_its_value(self, sandbox: Sandbox) -> None:
         assert await sandbox.call("hostile:add", 2, 3) == Outcome(Ending.RETURNED, 5)
@@ -189,6 +201,20 @@ class TestForbidden:
         assert (await sandbox.call("hostile:kill", os.getpid())).ending is Ending.DENIED
         assert (await sandbox.call("hostile:starve", os.getpid())).ending is Ending.DENIED
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 0
+
+    @pytest.mark.parametrize("function", ["be_signalled", "be_signalled_by_ioctl"])
+    async def test_no_signal_by_way_of_a_file(self, sandbox: Sandbox, function: str) -> None:
+        assert (await sandbox.call(f"hostile:{function}", os.getpid())).ending is Ending.DENIED
+
+    @pytest.mark.parametrize("change", ["mode", "owner", "time", "length", "attribute"])
+    async def test_a_file_of_its_own_account_keeps_what_is_written_beside_it(
+        self, sandbox: Sandbox, change: str, tmp_path: Path
+    ) -> None:
+        """File rules say nothing of permissions: a worker that runs as we do could open our secret to all."""
+        secret = _within_reach(tmp_path / "secret", (await sandbox.call("hostile:own_uid")).value)
+        before = secret.stat()
+        assert (await sandbox.call(f"hostile:change_{change}", str(secret))).ending is Ending.DENIED
+        assert secret.stat() == before
 
     @pytest.mark.parametrize("number", [425, 434, 438, 435, 500, 0x40000000 + 41])
     async def test_no_newer_or_stranger_system_call(self, sandbox: Sandbox, number: int) -> None:

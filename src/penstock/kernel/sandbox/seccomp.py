@@ -30,6 +30,16 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "migrate_pages": (256, 238), "move_pages": (279, 239),
     # memory that outlives the process
     "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+    # ... and that of other programs, by a number that can be guessed
+    "shmctl": (31, 195), "msgctl": (71, 187), "msgsnd": (69, 189), "msgrcv": (70, 188), "semctl": (66, 191),
+    "semop": (65, 193), "semtimedop": (220, 192), "mq_unlink": (241, 181),
+    # owner, permissions, attributes and times of files, of which file rules know nothing (older ones: nor of length)
+    "truncate": (76, 45),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
     # another view of the file system, or a way around its rules
     "unshare": (272, 97), "setns": (308, 268), "chroot": (161, 51), "pivot_root": (155, 41),
     "mount": (165, 40), "umount2": (166, 39), "fsopen": (430, 430), "fsconfig": (431, 431),
@@ -50,12 +60,21 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _KILL, _TGKILL, _PRLIMIT, _PRCTL = (62, 129), (234, 131), (302, 261), (157, 167)
+_FCNTL, _IOCTL = (72, 25), (16, 29)
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH
 _LAST_REVIEWED = 462  # mseal
 
 _CLONE_THREAD = 0x00010000
 _PR_SET_PDEATHSIG = 1
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; arguments by their low half
+# The owner of a file is sent a signal, of any number, when something happens to it: a second kill().
+_FILE_OWNERS = (8, 10, 15, 1024)  # F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETLEASE makes others wait for us
+_LINE_OWNERS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
+_NUMBER, _ARCH, _FIRST_ARGUMENT, _SECOND_ARGUMENT = (
+    0,
+    4,
+    16,
+    24,
+)  # offsets in struct seccomp_data; arguments by their low half
 _LOAD, _RETURN = 0x20, 0x06
 _IF_EQUAL, _IF_ABOVE, _IF_ANY_BIT = 0x15, 0x25, 0x45
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -82,12 +101,11 @@ def filter_for(pid: int) -> bytes | None:
     program += _only_if(_KILL[column], _IF_EQUAL, pid, refuse)
     program += _only_if(_TGKILL[column], _IF_EQUAL, pid, refuse)  # abort() signals itself
     program += _only_if(_PRLIMIT[column], _IF_EQUAL, 0, refuse)  # own limits, nobody else's
+    program += _never_with(_FCNTL[column], _SECOND_ARGUMENT, _FILE_OWNERS, refuse)
+    program += _never_with(_IOCTL[column], _SECOND_ARGUMENT, _LINE_OWNERS, refuse)
     # all of prctl but the signal that ends us with our parent
-    program += [
-        _step(_IF_EQUAL, _PRCTL[column], 0, 3), _step(_LOAD, _FIRST_ARGUMENT),
-        _step(_IF_EQUAL, _PR_SET_PDEATHSIG, 0, 1), _step(_RETURN, refuse),
-        _step(_RETURN, _ALLOW),
-    ]  # fmt: skip
+    program += _never_with(_PRCTL[column], _FIRST_ARGUMENT, (_PR_SET_PDEATHSIG,), refuse)
+    program += [_step(_RETURN, _ALLOW)]
     return b"".join(program)
 
 
@@ -97,6 +115,13 @@ def _only_if(number: int, test: int, value: int, otherwise: int) -> list[bytes]:
         _step(_IF_EQUAL, number, 0, 4), _step(_LOAD, _FIRST_ARGUMENT), _step(test, value, 0, 1),
         _step(_RETURN, _ALLOW), _step(_RETURN, otherwise),
     ]  # fmt: skip
+
+
+def _never_with(number: int, argument: int, values: tuple[int, ...], otherwise: int) -> list[bytes]:
+    """System call `number` is allowed unless this argument is one of `values`."""
+    tests = [step for each in values for step in (_step(_IF_EQUAL, each, 0, 1), _step(_RETURN, otherwise))]
+    inside = [_step(_LOAD, argument), *tests, _step(_RETURN, _ALLOW)]
+    return [_step(_IF_EQUAL, number, 0, len(inside)), *inside]
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
