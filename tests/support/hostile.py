@@ -159,6 +159,10 @@ def change_attribute(path: str) -> None:
     os.setxattr(path, "user.note", b"x")
 
 
+def die_of(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
 def starve(pid: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))
 

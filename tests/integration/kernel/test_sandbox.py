@@ -156,6 +156,12 @@ class TestBombs:
         outcome = await sandbox.call(f"hostile:{function}")
         assert (outcome.ending, outcome.signal) == (Ending.CRASHED, number)
 
+    @pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="this system has no real-time signals")
+    async def test_a_signal_without_a_name_is_a_crash(self, sandbox: Sandbox) -> None:
+        outcome = await sandbox.call("hostile:die_of", signal.SIGRTMIN + 6)
+        assert (outcome.ending, outcome.signal) == (Ending.CRASHED, None)
+        assert str(signal.SIGRTMIN + 6) in outcome.message
+
     async def test_leaving_names_its_status(self, sandbox: Sandbox) -> None:
         outcome = await sandbox.call("hostile:leave", 3)
         assert (outcome.ending, outcome.exit_status) == (Ending.CRASHED, 3)

@@ -276,6 +276,8 @@ def _nobody() -> tuple[int, int]:
 def _ended(status: int) -> Outcome[Any]:
     if status >= 0:
         return Outcome(Ending.CRASHED, message=f"left with status {status}", exit_status=status)
+    if -status not in set(map(int, signal.Signals)):  # a real-time signal, most of which have no name
+        return Outcome(Ending.CRASHED, message=f"ended by signal {-status}")
     number = signal.Signals(-status)
     if number == signal.SIGXCPU:
         return Outcome(Ending.TIMED_OUT, message="used up its CPU time", signal=number)
