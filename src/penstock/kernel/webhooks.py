@@ -33,6 +33,8 @@ from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
 from penstock.kernel.telemetry import with_traceparent
 
+_UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
+_TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
 
@@ -212,9 +214,20 @@ async def safe_address(url: str, settings: WebhookSettings) -> str:
     if parts.scheme != "https" and not settings.allow_private:
         raise _refused(url, "must be https")
     addresses = await _resolve(host, port or 443, url)
-    if not settings.allow_private and not all(ipaddress.ip_address(each).is_global for each in addresses):
+    if not settings.allow_private and not all(map(_is_public, addresses)):
         raise _refused(url, "leads into a private network")
     return addresses[0]
+
+
+def _is_public(text: str) -> bool:
+    """`is_global` alone lets through groups, and IPv6 addresses that a gateway turns into private IPv4 ones."""
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _TO_IPV4:
+            return _is_public(str(ipaddress.IPv4Address(address.packed[-4:])))
+        if address not in _UNICAST or address in _OVER_IPV4:
+            return False
+    return address.is_global and not address.is_multicast
 
 
 async def _resolve(host: str, port: int, url: str) -> list[str]:

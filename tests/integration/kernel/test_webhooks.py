@@ -181,6 +181,9 @@ class TestRegistering:
             "http://example.org/x", "https://127.0.0.1/x", "https://localhost/x", "https://10.0.0.7/x",
             "https://[::1]/x", "https://169.254.169.254/latest", "ftp://example.org", "nonsense", "https://",
             "https://user:pass@example.org/", "https://no-such-host.invalid/", "https://[broken/",
+            "https://0x7f.1/x", "https://2130706433/x", "https://[::ffff:127.0.0.1]/x", "https://224.0.0.1/x",
+            "https://[64:ff9b::7f00:1]/x", "https://[64:ff9b:1::a00:7]/x", "https://[2002:7f00:1::]/x",
+            "https://[::127.0.0.1]/x", "https://[::ffff:0:10.0.0.7]/x", "https://[fec0::1]/x", "https://[ff0e::1]/x",
         ],
     )  # fmt: skip
     async def test_addresses_that_are_not_public_https_are_refused(self, url):
@@ -188,6 +191,11 @@ class TestRegistering:
             await webhooks.safe_address(url, WebhookSettings())
         assert refused.value.code is error_codes.WEBHOOK_URL_REFUSED
         assert refused.value.details["reason"]
+
+    @pytest.mark.parametrize("host", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]"])
+    async def test_public_addresses_are_taken(self, host):
+        """The last one is 8.8.8.8 as a network without IPv4 sees it."""
+        assert await webhooks.safe_address(f"https://{host}/x", WebhookSettings()) == host.strip("[]")
 
     async def test_the_secret_is_shown_once_and_never_listed(self, database, receiver):
         made = await register(database, receiver.url)
