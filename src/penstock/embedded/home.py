@@ -14,6 +14,7 @@ import secrets
 import shutil
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -211,11 +212,10 @@ class Home:
 
 
 def _try_writing(directory: Path) -> None:
-    probe = directory / f"probe.{os.getpid()}"
-    try:
-        probe.write_bytes(b"\0" * 4096)
-    finally:
-        probe.unlink(missing_ok=True)
+    """Under a name that nobody can foresee: in a shared directory a link may lie under any other."""
+    with tempfile.NamedTemporaryFile(dir=directory, prefix="probe.") as probe:
+        probe.write(b"\0" * 4096)
+        probe.flush()
 
 
 class Holding:

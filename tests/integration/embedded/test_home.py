@@ -68,6 +68,15 @@ class TestPreparing:
             (directory / name).mkdir()
         Home(directory).prepare()
 
+    def test_the_try_at_writing_follows_no_link_that_a_stranger_laid(self, directory):
+        victim = directory / "victim"
+        victim.write_text("precious")
+        shared = directory / "shared"
+        shared.mkdir()
+        (shared / f"probe.{os.getpid()}").symlink_to(victim)
+        Home(shared / "data").refuse_unusable()
+        assert victim.read_text() == "precious"
+
     def test_a_file_is_refused(self, directory):
         (directory / "file").write_text("")
         assert "is not a directory" in refusal(directory / "file")
