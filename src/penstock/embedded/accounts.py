@@ -7,6 +7,7 @@ directory). Then the account keeps one right of root's: to pass through closed d
 import ctypes
 import os
 import pwd
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -128,15 +129,24 @@ def make(directory: Path) -> None:
 
 
 def own(path: Path, account: Account | None) -> None:
-    """Make a private directory that the server's account owns; a stranger's directory is refused."""
+    """Make a private directory that the server's account owns; a stranger's directory is refused.
+
+    Only a link of our own is followed, and what was looked at is what is given away: in the temporary
+    directory anybody may put something else under this name, also between two looks.
+    """
     path.mkdir(parents=True, exist_ok=True)
-    found = path.stat()
-    ours = {os.geteuid(), account.uid if account else os.geteuid()}
-    if not {path.lstat().st_uid, found.st_uid} <= ours:  # of a link, both the link and its target
-        raise EmbeddedFailure(
-            f"{path} belongs to {account_name(found.st_uid)}, so the servers cannot trust it: remove it.",
-            f"{path} 属于 {account_name(found.st_uid)}，不可信任：请将其删除。",
-        )
-    if account is not None and found.st_uid != account.uid:
-        os.chown(path, account.uid, account.gid)
-    path.chmod(0o700)
+    lies_there = path.lstat()
+    our_link = stat.S_ISLNK(lies_there.st_mode) and lies_there.st_uid == os.geteuid()
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if our_link else os.O_NOFOLLOW))
+    try:
+        owner = os.fstat(opened).st_uid
+        if owner not in (os.geteuid(), account.uid if account else os.geteuid()):
+            raise EmbeddedFailure(
+                f"{path} belongs to {account_name(owner)}, so the servers cannot trust it: remove it.",
+                f"{path} 属于 {account_name(owner)}，不可信任：请将其删除。",
+            )
+        if account is not None and owner != account.uid:
+            os.fchown(opened, account.uid, account.gid)
+        os.fchmod(opened, 0o700)
+    finally:
+        os.close(opened)

@@ -17,6 +17,7 @@ from tests.support.places import needs_root
 from tests.support.programs import start_python
 
 from penstock.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis
+from penstock.embedded.accounts import server_account
 from penstock.embedded.sockets import socket_directory
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "16MB"}
@@ -125,6 +126,23 @@ class TestStartingPostgres:
         os.chown(directory / "pgdata", 65534, 65534)
         with running(server := postgres(directory)):
             assert psutil.Process(server.pid).uids().real == 65534
+
+    @needs_root
+    def test_a_link_that_the_servers_account_laid_gives_it_nothing_of_ours(self, directory):
+        """Whatever else runs as that account could have laid it, in the temporary directory."""
+        home, ours = directory / ("long" * 40), directory / "ours"
+        home.mkdir()
+        ours.mkdir()
+        trap = socket_directory(home / "run" / "pg")
+        trap.symlink_to(ours)
+        account = server_account(home / "pgdata")
+        os.chown(trap, account.uid, account.gid, follow_symlinks=False)
+        try:
+            with pytest.raises(EmbeddedFailure):
+                postgres(home).start()
+            assert ours.stat().st_uid == 0
+        finally:
+            trap.unlink()
 
     @needs_root
     def test_a_socket_directory_that_a_stranger_made_first_is_refused(self, directory):
