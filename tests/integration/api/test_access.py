@@ -115,6 +115,7 @@ class TestCookies:
         ({"Origin": "http://evil.test"}, False),
         ({"Origin": "http://penstock.test.evil.test"}, False),
         ({"Origin": "null"}, False),
+        ({"Origin": "http://["}, False),
         ({}, False),
     )
 
