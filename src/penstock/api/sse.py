@@ -6,6 +6,7 @@ only its own task; its events wait in the subscription's bounded queue. A client
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping
 
 from starlette.responses import Response
@@ -23,9 +24,12 @@ _HEADERS = {
 }
 
 
-def event_stream(subscription: Subscription) -> Response:
-    """Return this from a route; the subscription is closed when the client leaves or the hub ends."""
-    return _EventStream(subscription)
+def event_stream(subscription: Subscription, *, until: float | None = None) -> Response:
+    """Return this from a route; the subscription is closed when the client leaves or the hub ends.
+
+    `until` is when the caller's token expires: who may still listen then comes back with a new one.
+    """
+    return _EventStream(subscription, until)
 
 
 def frame(notice: Notice) -> bytes:
@@ -34,9 +38,10 @@ def frame(notice: Notice) -> bytes:
 
 
 class _EventStream(Response):
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: Subscription, until: float | None) -> None:
         super().__init__()
         self._subscription = subscription
+        self._until = math.inf if until is None else until
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
         """Only ours: a length would end the stream."""
@@ -66,7 +71,11 @@ class _EventStream(Response):
         yield RETRY
         hub = self._subscription.hub
         due = hub.clock.monotonic() + hub.settings.keepalive_sec
-        while (notices := await self._subscription.take(max(0.0, due - hub.clock.monotonic()))) is not None:
+        end = hub.clock.monotonic() + self._until - hub.clock.now().timestamp()
+        while (now := hub.clock.monotonic()) < end:
+            notices = await self._subscription.take(max(0.0, min(due, end) - now))
+            if notices is None:
+                return
             chunk = b"".join(map(frame, notices))
             if hub.clock.monotonic() >= due:
                 due = hub.clock.monotonic() + hub.settings.keepalive_sec

@@ -69,6 +69,13 @@ class TestWhoHearsWhat:
             await publish("m-1")
             assert "m-2" not in await until('"of":"m-1"')
 
+    async def test_a_stream_lasts_no_longer_than_its_token(self, served):
+        headers = {"Authorization": f"Bearer {token(seconds=2)}"}
+        async with asyncio.timeout(6), following(served, headers) as (_, until):
+            await until("snapshot")
+            with pytest.raises(AssertionError, match="the stream ended"):
+                await until("never sent")
+
     async def test_an_operator_hears_everyone(self, served, publish):
         async with following(served, bearer("operator")) as (_, until):
             await until("snapshot")

@@ -76,6 +76,7 @@ class TestLocalTokens:
             {"merchant_id": "m\x00"},
             {"sub": "x" * 129},
             {"exp": "tomorrow"},
+            {"exp": 10**400},
         ],
         ids=str,
     )

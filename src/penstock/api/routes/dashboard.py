@@ -49,7 +49,7 @@ async def follow_dashboard(
     wanted = streams.Request(
         topic=_topic(caller, merchant), merchant_id=caller.merchant_id, last_event_id=last_event_id
     )
-    return event_stream(parts.hub.subscribe(wanted))
+    return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at)
 
 
 def _topic(caller: Caller, merchant: str | None) -> str:

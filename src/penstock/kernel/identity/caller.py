@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +27,7 @@ class Caller:
     user_id: str
     merchant_id: str
     role: Role
+    expires_at: float | None = field(default=None, compare=False)  # of the token, in Unix time
 
     def __post_init__(self) -> None:
         for name, value in (("user id", self.user_id), ("merchant id", self.merchant_id)):
@@ -50,7 +51,8 @@ class Caller:
         user_id, merchant_id, role = (claims.get(name) for name in ("sub", "merchant_id", "role"))
         if not isinstance(user_id, str) or not isinstance(merchant_id, str) or not isinstance(role, str):
             raise ValueError("sub, merchant_id and role must be text")  # noqa: TRY004  one error for bad claims
-        return cls(user_id, merchant_id, Role(role))
+        expires = claims.get("exp")
+        return cls(user_id, merchant_id, Role(role), None if expires is None else float(expires))
 
 
 def is_id(value: str) -> bool:

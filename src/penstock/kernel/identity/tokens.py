@@ -63,7 +63,7 @@ class Identity:
             return Caller.from_claims(self._checked_claims(token, key, algorithm))
         except jwt.PyJWTError as wrong:
             raise _refused(_explain(wrong)) from wrong
-        except (ValueError, RecursionError) as wrong:
+        except (ValueError, OverflowError, RecursionError) as wrong:
             raise _refused("a claim is missing or malformed") from wrong
 
     async def _key_for(self, algorithm: str, header: dict[str, Any]) -> Any:
