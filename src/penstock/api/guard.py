@@ -5,6 +5,7 @@ most. A token comes in the Authorization header or, for browsers, in the session
 by the browser whoever asked it to, so with a cookie a changing request must come from our own pages.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from penstock.kernel.identity import ID_PATTERN, Caller
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
+SLOWEST_BODY_SECONDS = 60.0
 _SAFE = ("GET", "HEAD", "OPTIONS")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -138,16 +140,23 @@ def _check_content_type(request: Request) -> None:
 
 
 def _bounded(request: Request) -> Receive:
-    """Stops reading where the limit is, whatever Content-Length said."""
+    """Stops reading at the limits, whatever Content-Length said: a body that dribbles in would hold its place."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > LARGEST_BODY:
         raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
-    received = 0
+    received, complete = 0, False
+    deadline = asyncio.get_running_loop().time() + SLOWEST_BODY_SECONDS
 
     async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
+        nonlocal received, complete
+        try:
+            async with asyncio.timeout_at(None if complete else deadline):
+                message = await request.receive()
+        except TimeoutError:
+            reason = f"the body did not arrive within {SLOWEST_BODY_SECONDS:g} s"
+            raise PenstockError(error_codes.REQUEST_INVALID, reason=reason) from None
         received += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
         if received > LARGEST_BODY:
             raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=LARGEST_BODY)
         return message

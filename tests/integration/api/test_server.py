@@ -13,6 +13,7 @@ from starlette.routing import Route
 from tests.integration.api.conftest import until_answers
 from tests.support.edge import bearer, edge_parts
 
+from penstock.api import guard
 from penstock.api import server as server_file
 from penstock.api.app import create_app
 from penstock.api.server import serve
@@ -120,3 +121,17 @@ async def _until_refused(address):
             except httpx.TransportError:
                 return
             await asyncio.sleep(0.02)
+
+
+class TestSlowClients:
+    async def test_a_body_that_never_comes_is_given_up(self, served, monkeypatch):
+        monkeypatch.setattr(guard, "SLOWEST_BODY_SECONDS", 0.3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(served.rpartition(":")[2]))
+        writer.write(
+            b"POST /api/v1/session HTTP/1.1\r\nHost: penstock.test\r\nContent-Type: application/json\r\n"
+            b'Content-Length: 20\r\n\r\n{"code":'
+        )
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 5)
+        writer.close()
+        assert b" 400 " in answer
+        assert b"did not arrive within 0.3 s" in answer
