@@ -147,7 +147,7 @@ class Home:
     def empty_metrics(self) -> None:
         """Each run counts from nothing: files of dead processes would be added up for ever."""
         shutil.rmtree(self.metrics, ignore_errors=True)
-        self.metrics.mkdir(parents=True)
+        self.metrics.mkdir(parents=True, mode=0o700)  # others could write into what we add up
 
     def _write_secret(self, secret: str) -> None:
         draft = self._secret.with_name(f"secret.new.{os.getpid()}")

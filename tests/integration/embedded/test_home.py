@@ -57,6 +57,16 @@ class TestPreparing:
         for inside in (home.logs, home.store):
             assert stat.S_IMODE(inside.stat().st_mode) == 0o700
 
+    def test_not_even_under_a_generous_umask(self, directory):
+        before = os.umask(0)
+        try:
+            home = Home(directory / "data")
+            home.prepare()
+            home.empty_metrics()
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE(home.metrics.stat().st_mode) == 0o700
+
     def test_a_directory_that_holds_other_things_is_refused_and_left_as_it_was(self, directory):
         (directory / "thesis.txt").write_text("mine")
         assert "holds other things" in refusal(directory)
