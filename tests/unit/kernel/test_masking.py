@@ -216,6 +216,8 @@ class TestReadability:
 
     def test_control_characters_cannot_forge_a_terminal_or_a_line(self):
         assert "\x1b" not in MASKER.text("\x1b[31mred")
+        for sly in ("\x9b", "\x85", "\u2028", "\u202e", "\u2066"):  # of eight bits, line ends, turned writing
+            assert sly not in MASKER.text(f"a{sly}31mred")
 
     def test_what_cannot_be_shown_does_not_break_the_line(self):
         class Broken:

@@ -36,7 +36,8 @@ _DEEPEST = 8
 _MOST_PARTS = 1_000
 _AROUND_VALUES = "\\\"' ,;)]}"
 _PLAIN_NAME = re.compile(r"[a-z_]{1,32}")  # nothing personal fits into it
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+_CONTROL |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 class Masker:
