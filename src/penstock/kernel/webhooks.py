@@ -35,6 +35,7 @@ from penstock.kernel.telemetry import with_traceparent
 
 _UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
 _TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
+MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
 
@@ -59,6 +60,8 @@ class Registration:
 
 async def register(tx: Tx, wanted: Registration) -> dict[str, Any]:
     """Add an endpoint; the answer is the only time the secret is shown. Its first call tells of this registration."""
+    if len(await endpoints(tx, wanted.merchant_id)) >= MOST_ENDPOINTS:
+        raise _refused(wanted.url, f"there are {MOST_ENDPOINTS} endpoints already: remove one first")
     secret = _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
     row = await fetch_one(
         tx,

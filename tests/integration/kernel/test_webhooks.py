@@ -197,6 +197,17 @@ class TestRegistering:
         """The last one is 8.8.8.8 as a network without IPv4 sees it."""
         assert await webhooks.safe_address(f"https://{host}/x", WebhookSettings()) == host.strip("[]")
 
+    async def test_a_merchant_has_no_endless_number_of_endpoints(self, database, receiver):
+        """Every event goes to each of them: without an end, one merchant's would take all our time."""
+        made = [await register(database, receiver.url) for _ in range(webhooks.MOST_ENDPOINTS)]
+        with pytest.raises(PenstockError) as refused:
+            await register(database, receiver.url)
+        assert refused.value.code is error_codes.WEBHOOK_URL_REFUSED
+        await register(database, receiver.url, merchant="m2")
+        async with database.transaction() as tx:
+            await webhooks.remove(tx, made[0]["endpoint_id"], "m1")
+        await register(database, receiver.url)
+
     async def test_the_secret_is_shown_once_and_never_listed(self, database, receiver):
         made = await register(database, receiver.url)
         assert made["secret"].startswith("whsec_")
