@@ -13,8 +13,10 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -35,6 +37,7 @@ from penstock.kernel.telemetry import with_traceparent
 
 _UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
 _TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
+_LOOKING_UP = ThreadPoolExecutor(8, thread_name_prefix="webhook-names")
 MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
@@ -216,7 +219,7 @@ async def safe_address(url: str, settings: WebhookSettings) -> str:
         raise _refused(url, "needs https:// and a host, no credentials")
     if parts.scheme != "https" and not settings.allow_private:
         raise _refused(url, "must be https")
-    addresses = await _resolve(host, port or 443, url)
+    addresses = await _resolve(host, port or 443, url, settings.timeout_seconds.total_seconds())
     if not settings.allow_private and not all(map(_is_public, addresses)):
         raise _refused(url, "leads into a private network")
     return addresses[0]
@@ -233,10 +236,13 @@ def _is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-async def _resolve(host: str, port: int, url: str) -> list[str]:
+async def _resolve(host: str, port: int, url: str, seconds: float) -> list[str]:
+    """In threads of its own: names are strangers', and whoever answers for one may take half a minute."""
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError):
+        async with asyncio.timeout(seconds):
+            found = await asyncio.get_running_loop().run_in_executor(_LOOKING_UP, look_up)
+    except (TimeoutError, socket.gaierror, UnicodeError):
         raise _refused(url, "the host name is not known") from None
     return [str(info[4][0]) for info in found]
 

@@ -1,6 +1,8 @@
 """Webhooks over real HTTP: signed, retried, never into our own network, one merchant's events only."""
 
 import asyncio
+import socket
+import threading
 from datetime import timedelta
 from uuid import uuid4
 
@@ -191,6 +193,21 @@ class TestRegistering:
             await webhooks.safe_address(url, WebhookSettings())
         assert refused.value.code is error_codes.WEBHOOK_URL_REFUSED
         assert refused.value.details["reason"]
+
+    async def test_names_that_nobody_answers_for_hold_up_nothing_else(self, monkeypatch):
+        """The threads that look names up are not those that write files and ask for health."""
+        over = threading.Event()
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(10) and [])
+        looking = [asyncio.create_task(webhooks.safe_address("https://slow.test/x", LOCAL)) for _ in range(40)]
+        try:
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(asyncio.to_thread(int), 2) == 0
+            with pytest.raises(PenstockError) as refused:
+                await asyncio.wait_for(looking[-1], 2)
+            assert refused.value.details["reason"] == "the host name is not known"
+        finally:
+            over.set()
+            await asyncio.gather(*looking, return_exceptions=True)
 
     @pytest.mark.parametrize("host", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]"])
     async def test_public_addresses_are_taken(self, host):
