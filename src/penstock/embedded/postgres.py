@@ -70,7 +70,7 @@ class EmbeddedPostgres(process.Process):
             log=self.log,
             account=self._account,
             death_signal=signal.SIGINT,
-            environment=_plain_environment(),
+            environment=process.server_environment(),
         )
 
     def ready(self) -> bool:
@@ -103,7 +103,7 @@ class EmbeddedPostgres(process.Process):
             capture_output=True,
             text=True,
             check=False,
-            env=_plain_environment(),
+            env=process.server_environment(),
             preexec_fn=process.entering(self._account, signal.SIGKILL),
         )
         if done.returncode != 0:
@@ -172,10 +172,3 @@ def _locale(major: int) -> list[str]:
     if major >= 17:
         return ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--locale", "C"]
     return ["--locale", "C.UTF-8"]
-
-
-def _plain_environment() -> dict[str, str]:
-    """A terminal's locale or PG* variables must not change how the server runs."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))} | {
-        "LC_ALL": "C"
-    }

@@ -22,6 +22,7 @@ from penstock.embedded.accounts import Account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
 
 _PR_SET_PDEATHSIG = 1
+_SERVERS_NEED = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -48,6 +49,11 @@ def spawn(
             )
     except OSError as failure:
         raise cannot_use(Path(failure.filename or log), failure) from failure
+
+
+def server_environment() -> dict[str, str]:
+    """What PostgreSQL and Redis get: our settings may be secret, a terminal's locale or PG* would change their ways."""
+    return {name: os.environ[name] for name in _SERVERS_NEED if name in os.environ} | {"LC_ALL": "C"}
 
 
 def entering(account: Account | None, death_signal: signal.Signals) -> Callable[[], None]:

@@ -57,7 +57,9 @@ class EmbeddedRedis(process.Process):
             self._clear_leftovers()
         except OSError as failure:
             raise cannot_use(self.data, failure) from failure
-        self._process = process.spawn(self._command(program), log=self.log, account=self._account)
+        self._process = process.spawn(
+            self._command(program), log=self.log, account=self._account, environment=process.server_environment()
+        )
         process.wait_until(self.ready, self._process, seconds=seconds, log=self.log)
 
     def ready(self) -> bool:

@@ -127,6 +127,11 @@ class TestStartingPostgres:
         with running(server := postgres(directory)):
             assert psutil.Process(server.pid).uids().real == 65534
 
+    def test_it_is_not_told_our_secrets(self, cluster, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_JWT_SECRET", "hunter2")
+        with running(server := postgres(cluster)):
+            assert "hunter2" not in psutil.Process(server.pid).environ().values()
+
     @needs_root
     def test_a_link_that_the_servers_account_laid_gives_it_nothing_of_ours(self, directory):
         """Whatever else runs as that account could have laid it, in the temporary directory."""
