@@ -51,7 +51,7 @@ class Account:
 _PR_SET_SECUREBITS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 28, 47, 2
 _SECBIT_NO_SETUID_FIXUP = 1 << 2  # rights outlive the change of account, and access() counts them, as initdb does
 _CAPABILITY_VERSION = 0x20080522
-_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE = 2, 1  # containers often have only the second, which includes the first
+_CAP_DAC_READ_SEARCH = 2
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -60,15 +60,14 @@ def _prctl(*arguments: int) -> int:
 
 
 def _keep_passage() -> None:
-    """Of root's rights, carry one into the program and drop the rest."""
+    """Of root's rights, carry the one to read and pass into the program, and drop the rest."""
     if _LIBC is None:
         return
-    for capability in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE):
-        bit = 1 << capability
-        header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-        sets = (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)  # effective, permitted, inheritable; twice 32 bits
-        if _LIBC.capset(header, sets) == 0 and _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability) == 0:
-            return
+    bit = 1 << _CAP_DAC_READ_SEARCH
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    sets = (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)  # effective, permitted, inheritable; twice 32 bits
+    if _LIBC.capset(header, sets) == 0:
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH)
 
 
 def server_account(existing: Path) -> Account | None:

@@ -18,7 +18,7 @@ import psycopg
 from penstock.embedded import process
 from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
-from penstock.embedded.sockets import socket_directory
+from penstock.embedded.sockets import leave, socket_directory
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -72,6 +72,9 @@ class EmbeddedPostgres(process.Process):
             death_signal=signal.SIGINT,
             environment=process.server_environment(),
         )
+
+    def tidy(self) -> None:
+        leave(self._sockets)
 
     def ready(self) -> bool:
         try:

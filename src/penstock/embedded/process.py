@@ -88,7 +88,12 @@ class Process:
     def stop(self, *, seconds: float = 20, at_once: Callable[[], bool] = lambda: False) -> bool:
         """False when it had to be killed."""
         stopped, self._process = self._process, None
-        return stopped is None or stop(stopped, self._stop_signal, seconds=seconds, at_once=at_once)
+        in_time = stopped is None or stop(stopped, self._stop_signal, seconds=seconds, at_once=at_once)
+        self.tidy()
+        return in_time
+
+    def tidy(self) -> None:
+        """Remove what it leaves outside the data directory."""
 
     def kill(self) -> None:
         """As a power cut would: nothing is flushed, and the whole process group goes."""

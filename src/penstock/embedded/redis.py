@@ -16,7 +16,7 @@ import redis
 from penstock.embedded import process
 from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use
-from penstock.embedded.sockets import socket_directory
+from penstock.embedded.sockets import leave, socket_directory
 
 
 class EmbeddedRedis(process.Process):
@@ -61,6 +61,9 @@ class EmbeddedRedis(process.Process):
             self._command(program), log=self.log, account=self._account, environment=process.server_environment()
         )
         process.wait_until(self.ready, self._process, seconds=seconds, log=self.log)
+
+    def tidy(self) -> None:
+        leave(self._socket.parent)
 
     def ready(self) -> bool:
         client = redis.Redis.from_url(self.url, socket_connect_timeout=1, socket_timeout=1)
