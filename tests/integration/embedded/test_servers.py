@@ -70,6 +70,9 @@ class TestStartingPostgres:
         with running(first := postgres(home)), running(second := EmbeddedRedis(home)):
             assert ask(first, "select 1") == (1,)
             assert redis.Redis.from_url(second.url).ping()
+        for place in ("pg", "redis"):
+            stand_in = socket_directory(home / "run" / place)
+            assert stand_in.is_relative_to(home) or not stand_in.exists(), "nothing is left outside the data directory"
 
     def test_a_half_made_cluster_is_made_anew(self, directory):
         half = directory / "pgdata.new-12345"
