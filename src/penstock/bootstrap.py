@@ -187,8 +187,7 @@ async def started(
         if role != "serve" and settings.telemetry.metrics_port:
             stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
         clock = SystemClock()
-        database = Database(_url(settings, "database"), name=role, size=settings.runtime.pool_size)
-        await database.open()
+        database = await _open_database(settings, role)
         stack.push_async_callback(database.close)
         redis = connect(_url(settings, "redis"))
         stack.push_async_callback(redis.aclose)
@@ -228,6 +227,14 @@ def _url(settings: Settings, server: str) -> str:
             f"PENSTOCK_{server.upper()}_URL is not set. Set it, or run `penstock up`, which brings its own servers."
         )
     return value
+
+
+async def _open_database(settings: Settings, role: str) -> Database:
+    runtime = settings.runtime
+    stall = runtime.stall_seconds.total_seconds()
+    database = Database(_url(settings, "database"), name=role, size=runtime.pool_size, stall_seconds=stall)
+    await database.open()
+    return database
 
 
 async def _open_store(settings: Settings) -> ObjectStore:

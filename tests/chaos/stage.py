@@ -80,7 +80,7 @@ class Stage:
             "PENSTOCK_DELIVERY_FIRST_RETRY_SECONDS": "0.1",
             "PENSTOCK_DELIVERY_LAST_RETRY_SECONDS": "1",
             "PENSTOCK_DELIVERY_MAX_ATTEMPTS": "1000",
-            "PENSTOCK_RELAY_STALL_SECONDS": "2",
+            "PENSTOCK_STALL_SECONDS": "2",
             "PENSTOCK_SCHEDULER_LEASE_SECONDS": "2",
         }
 

@@ -33,16 +33,13 @@ _CONNECTION = {
 }
 
 
-async def _limit_pauses(connection: Tx) -> None:
-    """A process that is paused inside a transaction is cut off, so that its row locks hold nobody up for ever."""
-    await connection.execute("set idle_in_transaction_session_timeout = '60s'")
-    await connection.commit()
-
-
 class Database:
     """The pool. `open` at start, `close` at the end, `transaction()` in between."""
 
-    def __init__(self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5) -> None:
+    def __init__(
+        self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5, stall_seconds: float = 20
+    ) -> None:
+        self._stall_seconds = stall_seconds
         self._pool: AsyncConnectionPool[Tx] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -50,10 +47,15 @@ class Database:
             timeout=wait_seconds,
             open=False,
             check=AsyncConnectionPool.check_connection,
-            configure=_limit_pauses,
+            configure=self._limit_pauses,
             reconnect_timeout=0,
             kwargs={"row_factory": dict_row, "application_name": f"penstock-{name}", **_CONNECTION},
         )
+
+    async def _limit_pauses(self, connection: Tx) -> None:
+        """A process that is paused inside a transaction is cut off, so that its locks hold nobody up for long."""
+        await connection.execute(f"set idle_in_transaction_session_timeout = {int(self._stall_seconds * 1000)}")
+        await connection.commit()
 
     async def open(self) -> None:
         await self._pool.open()

@@ -63,9 +63,6 @@ class RelaySettings(SettingsGroup):
     batch: int = Field(500, ge=1, le=10_000, description="Events per transaction")
     poll_seconds: timedelta = Field(timedelta(milliseconds=50), description="Wait between looks at an empty outbox")
     max_attempts: int = Field(8, ge=1, description="Attempts before an event that a stream refuses is dead")
-    stall_seconds: timedelta = Field(
-        timedelta(seconds=15), description="PostgreSQL cuts off a relay that pauses this long in a transaction"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +131,10 @@ class Relay:
     async def relay_once(self) -> int:
         """Work on one slot; returns how many events left the outbox."""
         async with self._database.transaction() as tx:
-            slot = await self._take_slot(tx)
-            if slot is None:  # nothing, or only keys that wait, or slots in other hands
+            free = await fetch_one(tx, _TAKE_SLOT)
+            if free is None:  # nothing, or only keys that wait, or slots in other hands
                 return 0
+            slot = int(free["slot"])
             rows = await fetch_all(tx, _TAKE_EVENTS, (slot, self._settings.batch))
             events = [stored(row) for row in rows]
             failed = await self._publish(events)
@@ -164,12 +162,6 @@ class Relay:
         lag = float(row["lag"]) if row else 0.0
         _lag.set(lag)
         return lag
-
-    async def _take_slot(self, tx: Tx) -> int | None:
-        stall = int(self._settings.stall_seconds.total_seconds() * 1000)
-        await tx.execute(f"set local idle_in_transaction_session_timeout = {stall}")
-        row = await fetch_one(tx, _TAKE_SLOT)
-        return None if row is None else int(row["slot"])
 
     async def _publish(self, events: Sequence[StoredEvent]) -> dict[int, str]:
         """Publish all; returns the refused ones with the reason. A refusal holds back later events of its key."""

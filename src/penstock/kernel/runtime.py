@@ -28,6 +28,9 @@ class RuntimeSettings(SettingsGroup):
     port: int = Field(8000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(8001, ge=1, le=65535, description="gRPC port")
     pool_size: int = Field(8, ge=1, le=200, description="PostgreSQL connections per process")
+    stall_seconds: timedelta = Field(
+        timedelta(seconds=20), description="PostgreSQL cuts off a process that pauses this long inside a transaction"
+    )
     shutdown_seconds: timedelta = Field(
         timedelta(seconds=20), description="How long a role may take to finish or hand back what it holds"
     )

@@ -35,7 +35,7 @@ class TestPausing:
     async def test_every_connection_is_cut_off_when_its_process_pauses_in_a_transaction(self, database):
         async with database.transaction() as tx:
             row = await fetch_one(tx, "show idle_in_transaction_session_timeout")
-        assert row == {"idle_in_transaction_session_timeout": "1min"}
+        assert row == {"idle_in_transaction_session_timeout": "20s"}
 
 
 class TestAway:
