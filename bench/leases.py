@@ -85,4 +85,4 @@ def run(rows: int = 1_000_000, claimers: int = 16, claims: int = 300) -> dict[st
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))  # noqa: T201
+    print(json.dumps(run(), indent=2))  # noqa: T201  its output is what it is run for

@@ -12,25 +12,29 @@ from penstock.kernel.migrations import migrate
 @contextmanager
 def postgres() -> Iterator[str]:
     """The URL of a migrated database that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        server = EmbeddedPostgres(Path(name))
-        server.start()
-        try:
-            migrate(server.url)
-            yield server.url
-        finally:
-            server.stop()
+    with _home() as home, _running(EmbeddedPostgres(home)) as url:
+        migrate(url)
+        yield url
 
 
 @contextmanager
 def redis() -> Iterator[str]:
     """The URL of an empty Redis that is gone afterwards."""
+    with _home() as home, _running(EmbeddedRedis(home)) as url:
+        yield url
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        server = EmbeddedRedis(Path(name))
-        server.start()
-        try:
-            yield server.url
-        finally:
-            server.stop()
+        Path(name).chmod(0o755)  # the servers' own account must get in
+        yield Path(name)
+
+
+@contextmanager
+def _running(server: EmbeddedPostgres | EmbeddedRedis) -> Iterator[str]:
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()

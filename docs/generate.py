@@ -76,7 +76,7 @@ def main() -> int:
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:
-            print(f"{path.relative_to(DOCS.parent)} is out of date: run `make docs` and commit it")  # noqa: T201
+            print(f"{path.relative_to(DOCS.parent)} is out of date: run `make docs` and commit it")  # noqa: T201  told to the person who ran it
         return 1 if stale else 0
     for path, text in pages().items():
         path.parent.mkdir(exist_ok=True)

@@ -85,7 +85,7 @@ async def _on_penstock_error(request: Request, error: Exception) -> Response:
 
 async def _on_invalid_request(request: Request, error: Exception) -> Response:
     """Names and reasons only: what was sent may be secret and is not sent back."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101
+    assert isinstance(error, RequestValidationError)  # noqa: S101  as above
     fields: dict[str, str] = {}
     for problem in error.errors():
         location = [str(part) for part in problem["loc"] if not (problem["type"] == "json_invalid" and part != "body")]
@@ -95,7 +95,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     """The router's own refusals; and ours, where FastAPI wrapped what was raised while it read the body."""
-    assert isinstance(error, HTTPException)  # noqa: S101
+    assert isinstance(error, HTTPException)  # noqa: S101  as above
     if isinstance(error.__cause__, PenstockError):
         return await _on_penstock_error(request, error.__cause__)
     if error.status_code == 404:
