@@ -5,13 +5,15 @@ from pathlib import Path
 
 from penstock.api.http_status import status_of
 from penstock.bootstrap import GROUPS
+from penstock.documents.states import JOB, PAGE
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.settings import SettingsGroup, display
 from penstock.kernel.statemachine import Machine, diagram
 from penstock.kernel.workers import WORKER
+from penstock.uploads.tus.states import UPLOAD
 
 DOCS = Path(__file__).parent
-MACHINES = (WORKER,)
+MACHINES = (WORKER, UPLOAD, JOB, PAGE)
 _MADE = "<!-- Made from code by `make docs`; do not edit. -->"
 
 

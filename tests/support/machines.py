@@ -1,57 +1,17 @@
-"""The machines of the domains to come, as data. Each moves into its domain when that is built.
+"""All machines, on tables of their own. Those of the domains to come stand here until their domain is built.
 
 Tables are made by `create_tables` with only what a machine needs: a key, a status and a merchant.
 """
 
+from dataclasses import replace
 from enum import StrEnum
 
 from psycopg import AsyncConnection
 
+from penstock.documents import states as documents
 from penstock.kernel.statemachine import Machine, arrow
 from penstock.kernel.workers import WORKER
 
-Job = StrEnum(
-    "Job",
-    {
-        name: name
-        for name in [
-            "UPLOADED",
-            "EVALUATING",
-            "EVAL_FAILED",
-            "EVALUATED",
-            "PROCESSING",
-            "PARTIAL_FAILED",
-            "PARTIAL_IMPORTED",
-            "DEGRADED_HUMAN",
-            "FULL_IMPORTED",
-            "REJECTED",
-            "ORPHANED",
-            "CANCELLED",
-        ]
-    },
-)
-Page = StrEnum(
-    "Page",
-    {
-        name: name
-        for name in [
-            "PENDING",
-            "BLANK",
-            "AI_QUEUED",
-            "AI_PROCESSING",
-            "AI_COMPLETED",
-            "AI_FAILED",
-            "HUMAN_QUEUED",
-            "HUMAN_PROCESSING",
-            "HUMAN_COMPLETED",
-            "IMPORTED_CONFIRMED",
-            "IMPORTED_ASSUMED",
-            "IMPORT_FAILED",
-            "SKIPPED",
-            "DEAD_LETTER",
-        ]
-    },
-)
 Sku = StrEnum(
     "Sku",
     {
@@ -67,66 +27,8 @@ Image = StrEnum(
     {name: name for name in ["EXTRACTED", "QUALITY_ASSESSED", "ROLE_CLASSIFIED", "DELIVERABLE", "NOT_DELIVERABLE"]},
 )
 
-_JOB_OPEN = [s for s in Job if s not in (Job.FULL_IMPORTED, Job.REJECTED, Job.CANCELLED)]
-JOB = Machine(
-    entity="job",
-    table="machine_job",
-    key="id",
-    merchant_column="merchant_id",
-    states=Job,
-    terminal=frozenset({Job.FULL_IMPORTED, Job.REJECTED, Job.CANCELLED}),
-    arrows=[
-        arrow(None, Job.UPLOADED, "gateway"),
-        arrow(None, Job.REJECTED, "gateway", "job_failed"),
-        arrow(None, Job.DEGRADED_HUMAN, "gateway", "human_needed"),
-        arrow(Job.UPLOADED, Job.EVALUATING, "gateway"),
-        arrow(Job.UPLOADED, Job.REJECTED, "gateway", "job_failed"),
-        arrow(Job.EVALUATING, Job.EVALUATED, "evaluator"),
-        arrow(Job.EVALUATING, Job.EVAL_FAILED, "evaluator", "job_failed"),
-        arrow([Job.EVALUATING, Job.EVAL_FAILED], Job.DEGRADED_HUMAN, "evaluator", "human_needed"),
-        arrow(Job.EVALUATED, Job.PROCESSING, "pipeline"),
-        arrow(Job.EVALUATED, Job.DEGRADED_HUMAN, "pipeline", "human_needed"),
-        arrow(Job.PROCESSING, Job.FULL_IMPORTED, "pipeline, output", "job_completed"),
-        arrow(Job.PROCESSING, Job.PARTIAL_IMPORTED, "pipeline, output", "job_completed"),
-        arrow(Job.PROCESSING, Job.PARTIAL_FAILED, "pipeline"),
-        arrow([Job.PROCESSING, Job.EVALUATING], Job.ORPHANED, "gateway", "job_failed"),
-        arrow(Job.PARTIAL_FAILED, Job.PARTIAL_IMPORTED, "collaboration"),
-        arrow([Job.PARTIAL_IMPORTED, Job.DEGRADED_HUMAN], Job.FULL_IMPORTED, "output", "job_completed"),
-        arrow(Job.ORPHANED, Job.PROCESSING, "gateway"),
-        arrow(_JOB_OPEN, Job.CANCELLED, "api", "job_failed"),
-    ],
-)
-
-_IMPORTED = (Page.IMPORTED_CONFIRMED, Page.IMPORTED_ASSUMED)
-PAGE = Machine(
-    entity="page",
-    table="machine_page",
-    key="id",
-    merchant_column="merchant_id",
-    states=Page,
-    terminal=frozenset({Page.BLANK, Page.SKIPPED, Page.DEAD_LETTER, *_IMPORTED}),
-    arrows=[
-        arrow(None, Page.PENDING, "pipeline"),
-        arrow(Page.PENDING, Page.BLANK, "pipeline", "pages_batch_update"),
-        arrow(Page.PENDING, Page.AI_QUEUED, "pipeline"),
-        arrow(Page.PENDING, Page.HUMAN_QUEUED, "pipeline"),
-        arrow(Page.AI_QUEUED, Page.AI_PROCESSING, "pipeline"),
-        arrow(Page.AI_PROCESSING, Page.AI_COMPLETED, "pipeline", "page_completed"),
-        arrow(Page.AI_PROCESSING, Page.AI_FAILED, "pipeline"),
-        arrow(Page.AI_FAILED, Page.AI_QUEUED, "pipeline"),
-        arrow(Page.AI_FAILED, Page.HUMAN_QUEUED, "pipeline", "human_needed"),
-        arrow(Page.AI_FAILED, Page.DEAD_LETTER, "pipeline"),
-        *(
-            arrow([Page.AI_COMPLETED, Page.HUMAN_COMPLETED, Page.IMPORT_FAILED], end, "output", "page_completed")
-            for end in _IMPORTED
-        ),
-        arrow(Page.AI_COMPLETED, Page.IMPORT_FAILED, "output"),
-        arrow(Page.HUMAN_QUEUED, Page.HUMAN_PROCESSING, "collaboration"),
-        arrow(Page.HUMAN_PROCESSING, Page.HUMAN_COMPLETED, "collaboration", "page_completed"),
-        arrow(Page.HUMAN_PROCESSING, Page.AI_QUEUED, "collaboration"),
-        arrow(Page.HUMAN_PROCESSING, Page.SKIPPED, "collaboration"),
-    ],
-)
+JOB = replace(documents.JOB, table="machine_job", key="id")
+PAGE = replace(documents.PAGE, table="machine_page", key="id", merchant_column="merchant_id")
 
 _SKU_END = frozenset({Sku.INVALID, Sku.EXPORTED, Sku.SUPERSEDED})
 SKU = Machine(

@@ -158,6 +158,40 @@ REQUEUE_LIMIT = _row("REQUEUE_LIMIT", Kind.UNAVAILABLE, _W,
 JOB_TERMINAL = _row("JOB_TERMINAL", Kind.CONFLICT, _W,
     "任务已结束，无法取消", "The job has already ended",
     "无需处理", "Nothing to do")
+# --- resumable uploads -------------------------------------------------------------------------------------
+TUS_VERSION_UNSUPPORTED = _row("TUS_VERSION_UNSUPPORTED", Kind.INVALID, _E,
+    "不支持该 tus 协议版本", "This version of the tus protocol is not spoken here",
+    "请发送 Tus-Resumable: 1.0.0", "Send Tus-Resumable: 1.0.0")
+UPLOAD_HEADER_INVALID = _row("UPLOAD_HEADER_INVALID", Kind.INVALID, _E,
+    "上传请求头缺失或格式错误", "A header of the upload request is missing or malformed",
+    "请按 details 修正该请求头", "Correct the header named in details")
+INVALID_FILE_TYPE = _row("INVALID_FILE_TYPE", Kind.INVALID, _E,
+    "仅接受 PDF 文件", "Only PDF files may be uploaded",
+    "请在 Upload-Metadata 中提供以 .pdf 结尾的 filename，filetype 为 application/pdf", "Name a .pdf file of type application/pdf in Upload-Metadata")
+UPLOAD_GONE = _row("UPLOAD_GONE", Kind.NOT_FOUND, _E,
+    "上传会话已过期或已取消", "The upload has expired or was cancelled",
+    "请重新上传", "Upload the file again")
+UPLOAD_LOCKED = _row("UPLOAD_LOCKED", Kind.CONFLICT, _W,
+    "另一个连接正在写入该上传", "Another connection is writing to this upload",
+    "请稍后用 HEAD 查询偏移量再续传", "Ask for the offset with HEAD in a moment and go on from there", retryable=True)
+UPLOAD_LENGTH_EXCEEDED = _row("UPLOAD_LENGTH_EXCEEDED", Kind.INVALID, _E,
+    "数据超出声明的长度", "The body goes beyond the length that was announced",
+    "请检查 Upload-Length 与文件大小", "Check Upload-Length against the size of the file")
+UPLOAD_UNFINISHED = _row("UPLOAD_UNFINISHED", Kind.CONFLICT, _W,
+    "文件尚未上传完成", "The upload is not finished yet",
+    "请续传至完成后再试", "Send the rest of the file first", retryable=True)
+UPLOAD_CONCAT_INVALID = _row("UPLOAD_CONCAT_INVALID", Kind.INVALID, _E,
+    "无法合并这些分段上传", "These partial uploads cannot be joined",
+    "请按 details 检查每个分段", "Check the parts named in details")
+CHECKSUM_UNSUPPORTED = _row("CHECKSUM_UNSUPPORTED", Kind.INVALID, _E,
+    "不支持该校验算法", "This checksum algorithm is not supported",
+    "请使用 sha1 或 sha256", "Use sha1 or sha256")
+UPLOAD_STALLED = _row("UPLOAD_STALLED", Kind.INVALID, _W,
+    "数据传输中断，连接已关闭", "No data came for too long, so the connection was closed",
+    "已收到的数据已保存，请用 HEAD 查询偏移量后续传", "What arrived is kept: ask for the offset with HEAD and go on", retryable=True)
+UPLOAD_SLOTS_FULL = _row("UPLOAD_SLOTS_FULL", Kind.UNAVAILABLE, _W,
+    "未完成的上传过多", "Too many uploads are unfinished",
+    "请先完成或取消已有的上传", "Finish or cancel some of them first", retryable=True)
 # --- review (codes and statuses never change) --------------------------------------------------------------
 TASK_ALREADY_LOCKED = _row("TASK_ALREADY_LOCKED", Kind.CONFLICT, _W,
     "任务已被他人领取", "Someone else has taken this task",

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support import machines
-from tests.support.machines import JOB, Job
+from tests.support.machines import JOB
 
+from penstock.documents.states import JobStatus as Job
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.errors import PenstockError

@@ -1,0 +1,249 @@
+-- ── Uploads by the tus protocol: how far each has come ────────────────────────────────────────────────────
+create table tus_uploads (
+  upload_id    text primary key,                     -- upl_ and a nanoid
+  merchant_id  text not null,
+  created_by   text not null,
+  status       text not null default 'UPLOADING'
+               check (status in ('UPLOADING', 'FINISHED', 'ADMITTED', 'EXPIRED', 'CANCELLED')),
+  filename     text not null default '',
+  metadata     text not null default '',             -- Upload-Metadata, as it was sent
+  concat       text not null default '',             -- Upload-Concat, as it was sent
+  length       bigint check (length >= 0),           -- null: the client has not said yet
+  received     bigint not null default 0,            -- the offset: so many bytes are on disk, checked and synced
+  data_file    text not null,                        -- below the uploads directory
+  lease_owner  text,                                 -- who writes now
+  leased_until timestamptz,
+  lease_token  bigint not null default 0,            -- grows with every writer: a late one cannot move the offset
+  created_at   timestamptz not null default now(),
+  expires_at   timestamptz not null,
+  finished_at  timestamptz,
+  job_id       uuid,                                 -- what it became
+  check (received >= 0 and received <= coalesce(length, received))
+);
+create index idx_uploads_expiry on tus_uploads (expires_at) where status in ('UPLOADING', 'FINISHED');
+create index idx_uploads_merchant on tus_uploads (merchant_id) where status = 'UPLOADING';
+
+-- ── Profiles: how the machine decides, version by version ─────────────────────────────────────────────────
+create table threshold_profiles (
+  id                        serial primary key,
+  profile_id                text not null,
+  version                   text not null,
+  previous_version          text,
+  category                  text,
+  industry                  text,
+  thresholds                jsonb not null,          -- {A, B, PV}
+  confidence_weights        jsonb not null,
+  prescan_rules             jsonb not null,
+  classification_thresholds jsonb not null,
+  sku_validity_mode         text not null default 'strict' check (sku_validity_mode in ('strict', 'lenient')),
+  is_active                 boolean not null default true,
+  effective_from            timestamptz not null default now(),
+  created_by                text,
+  change_reason             text,
+  unique (profile_id, version)
+);
+insert into threshold_profiles
+  (profile_id, version, thresholds, confidence_weights, prescan_rules, classification_thresholds, created_by,
+   change_reason)
+values
+  ('default', '1', '{"A": 0.85, "B": 0.45, "PV": 0.65}',
+   '{"text_quality": 0.25, "image_quality": 0.2, "layout_regularity": 0.2, "table_structure": 0.15,
+     "attribute_coverage": 0.2}',
+   '{"min_text_chars_for_blank": 10, "max_ink_for_blank": 0.0005, "ocr_rate_penalty_threshold": 0.3,
+     "ocr_rate_penalty_weight": 0.15, "no_images_penalty_weight": 0.1}',
+   '{"page_type": 0.7, "layout": 0.7}', 'penstock', 'The profile that every installation starts with');
+
+-- ── Jobs: a file and what becomes of it ───────────────────────────────────────────────────────────────────
+create table pdf_jobs (
+  job_id                uuid primary key default gen_random_uuid(),
+  source_file           text not null,
+  file_hash             text not null,               -- SHA-256
+  merchant_id           text not null,
+  category              text,
+  industry              text,
+  uploaded_by           text not null,
+  uploaded_at           timestamptz not null default now(),
+  status                text not null default 'UPLOADED'
+                        check (status in ('UPLOADED', 'EVALUATING', 'EVAL_FAILED', 'EVALUATED', 'PROCESSING',
+                          'PARTIAL_FAILED', 'PARTIAL_IMPORTED', 'DEGRADED_HUMAN', 'FULL_IMPORTED', 'REJECTED',
+                          'ORPHANED', 'CANCELLED')),
+  user_status           text not null generated always as (
+                          case
+                            when status in ('UPLOADED', 'EVALUATING', 'EVALUATED', 'PROCESSING') then 'processing'
+                            when status in ('PARTIAL_FAILED', 'PARTIAL_IMPORTED') then 'partial_success'
+                            when status = 'FULL_IMPORTED' then 'completed'
+                            when status = 'DEGRADED_HUMAN' then 'needs_manual'
+                            else 'failed'
+                          end) stored,
+  action_hint           text,
+  route                 text check (route in ('AUTO', 'HYBRID', 'HUMAN_ALL')),
+  degrade_reason        text check (degrade_reason in ('eval_failed', 'prescan_reject', 'low_confidence',
+                          'budget_exhausted', 'circuit_open')),
+  error_message         text,
+  frozen_config_version text,
+  worker_id             text,
+  checkpoint_page       int not null default 0,
+  checkpoint_skus       int not null default 0,
+  checkpoint_at         timestamptz,
+  output_base_url       text,
+  completion_source     text check (completion_source in ('AI_ONLY', 'HUMAN_ONLY', 'HYBRID', 'DEGRADED_HUMAN')),
+  total_pages           int not null check (total_pages >= 0),
+  blank_pages           int[] not null default '{}',
+  ai_pages              int[] not null default '{}',
+  human_pages           int[] not null default '{}',
+  skipped_pages         int[] not null default '{}',
+  failed_pages          int[] not null default '{}',
+  total_skus            int not null default 0,
+  total_images          int not null default 0,
+  processing_trace      jsonb,
+  token_consumption     jsonb not null default '{"eval_tokens":0,"process_tokens":0,"total_api_calls":0}',
+  eval_started_at       timestamptz,
+  eval_completed_at     timestamptz,
+  process_started_at    timestamptz,
+  process_completed_at  timestamptz,
+  parse_time_ms         int,
+  created_at            timestamptz not null default now(),
+  updated_at            timestamptz not null default now(),
+  upload_id             text unique,                 -- one upload becomes one job
+  file_size             bigint not null,
+  source_key            text,                        -- where the file is in the object store; null: not kept
+  profile_id            text,
+  error_codes           text[] not null default '{}',-- why it was rejected: every reason found
+  orphaned_at           timestamptz,
+  check (route is distinct from 'AUTO' or degrade_reason is null)
+);
+create index idx_jobs_status on pdf_jobs (status);
+create index idx_jobs_user_status on pdf_jobs (user_status);
+create index idx_jobs_merchant on pdf_jobs (merchant_id, created_at desc, job_id);
+create index idx_jobs_file_hash on pdf_jobs (file_hash, merchant_id);
+create index idx_jobs_worker on pdf_jobs (worker_id) where status in ('EVALUATING', 'PROCESSING');
+create index idx_jobs_created on pdf_jobs (created_at desc, job_id);
+create index idx_jobs_orphaned on pdf_jobs (orphaned_at) where status = 'ORPHANED';
+
+create table pages (
+  id                        serial primary key,
+  job_id                    uuid not null references pdf_jobs,
+  page_number               int not null check (page_number >= 1),
+  attempt_no                int not null default 1,
+  status                    text not null default 'PENDING'
+                            check (status in ('PENDING', 'BLANK', 'AI_QUEUED', 'AI_PROCESSING', 'AI_COMPLETED',
+                              'AI_FAILED', 'HUMAN_QUEUED', 'HUMAN_PROCESSING', 'HUMAN_COMPLETED',
+                              'IMPORTED_CONFIRMED', 'IMPORTED_ASSUMED', 'IMPORT_FAILED', 'SKIPPED', 'DEAD_LETTER')),
+  worker_id                 text,
+  claimed_at                timestamptz,
+  retry_count               int not null default 0,
+  processed_by              text,
+  import_confirmation       text not null default 'not_imported',
+  page_confidence           real,
+  page_type                 text check (page_type in ('A', 'B', 'C', 'D')),
+  layout_type               text check (layout_type in ('L1', 'L2', 'L3', 'L4')),
+  classification_confidence real,
+  needs_review              boolean not null default false,
+  table_continuation_from   int,
+  validation_errors         text[],
+  parser_backend            text not null default 'legacy',
+  features                  jsonb,                   -- what the prescan measured
+  product_description       jsonb,
+  screenshot_path           text,
+  parse_time_ms             int,
+  ocr_time_ms               int,
+  llm_time_ms               int,
+  llm_model_used            text,
+  created_at                timestamptz not null default now(),
+  updated_at                timestamptz not null default now(),
+  lease_owner               text,
+  leased_until              timestamptz,
+  lease_token               bigint not null default 0,
+  lease_count               int not null default 0,
+  unique (job_id, page_number, attempt_no)
+);
+create index idx_pages_job_status on pages (job_id, status);
+create index idx_pages_poll on pages (status, updated_at);
+create index idx_pages_claim on pages (id) where status in ('AI_QUEUED', 'AI_PROCESSING') and leased_until is null;
+create index idx_pages_leased on pages (leased_until) where leased_until is not null;
+create index idx_pages_dead_letter on pages (job_id) where status = 'DEAD_LETTER';
+
+-- Every time an orphaned job was given to another worker; three in 24 hours is the most without a person.
+create table job_requeues (
+  id           bigserial primary key,
+  job_id       uuid not null references pdf_jobs,
+  method       text not null check (method in ('auto', 'manual')),
+  from_worker  text,
+  to_worker    text,
+  resumed_from int not null,                         -- the last page that was done
+  requested_by text not null,
+  requeued_at  timestamptz not null default now()
+);
+create index idx_requeues_job on job_requeues (job_id, requeued_at);
+
+-- One row per upload that is becoming a job, so that ten requests at once do the work once.
+create table job_admissions (
+  upload_id    text primary key,
+  lease_owner  text,
+  leased_until timestamptz,
+  lease_token  bigint not null default 0,
+  lease_count  int not null default 0,
+  created_at   timestamptz not null default now()
+);
+
+-- A key the caller chose for a request it may have to repeat.
+create table idempotency_keys (
+  merchant_id  text not null,
+  key          text not null,
+  request_hash text not null,                        -- the same key with another request is refused
+  job_id       uuid,                                 -- null until the job is there
+  created_at   timestamptz not null default now(),
+  primary key (merchant_id, key)
+);
+create index idx_idempotency_age on idempotency_keys (created_at);
+
+-- What the evaluator found; unique per file and configuration, so that the same file is judged once.
+create table evaluations (
+  id               serial primary key,
+  file_hash        text not null,
+  config_version   text not null,
+  doc_confidence   real not null,
+  route            text not null check (route in ('AUTO', 'HYBRID', 'HUMAN_ALL')),
+  route_reason     text,
+  degrade_reason   text,
+  dimension_scores jsonb not null,
+  weights_snapshot jsonb not null,
+  thresholds_used  jsonb,
+  prescan          jsonb not null,
+  sampling         jsonb not null,
+  page_evaluations jsonb,
+  model_used       text not null,
+  prompt_version   text,
+  evaluated_at     timestamptz not null default now(),
+  unique (file_hash, config_version)
+);
+
+create table skus (
+  id                  serial primary key,
+  sku_id              text not null,
+  job_id              uuid not null references pdf_jobs,
+  page_number         int not null,
+  attempt_no          int not null default 1,
+  revision            int not null default 1,
+  validity            text not null check (validity in ('valid', 'invalid')),
+  superseded          boolean not null default false,
+  attributes          jsonb not null,
+  custom_attributes   jsonb not null default '[]',
+  source_text         text,
+  source_bbox         int[],
+  attribute_source    text not null default 'AI_EXTRACTED'
+                      check (attribute_source in ('AI_EXTRACTED', 'HUMAN_CORRECTED', 'CROSS_PAGE_MERGED', 'PROMOTED')),
+  import_status       text not null default 'pending',
+  import_confirmation text not null default 'pending'
+                      check (import_confirmation in ('confirmed', 'assumed', 'failed', 'pending')),
+  status              text not null default 'EXTRACTED'
+                      check (status in ('EXTRACTED', 'VALIDATED', 'CONFIRMED', 'BOUND', 'EXPORTED', 'SUPERSEDED',
+                        'PARTIAL', 'INVALID')),
+  created_at          timestamptz not null default now(),
+  updated_at          timestamptz not null default now()
+);
+create index idx_skus_job on skus (job_id, page_number);
+create index idx_skus_status on skus (status);
+create unique index idx_skus_active on skus (sku_id) where not superseded;
+create index idx_skus_attribute_source on skus (attribute_source);
+create index idx_skus_import_confirmation on skus (import_confirmation);

@@ -1,0 +1,1 @@
+"""A file becomes a job: validated, secured, prescanned, admitted; followed, cancelled, rescued from dead workers."""

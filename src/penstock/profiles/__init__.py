@@ -1,0 +1,1 @@
+"""How the machine decides: thresholds, weights and rules, version by version."""

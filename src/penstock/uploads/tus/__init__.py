@@ -1,0 +1,1 @@
+"""Uploads by the tus protocol, version 1.0.0."""
