@@ -195,10 +195,9 @@ create table tus_uploads (
   concat       text not null default '',             -- Upload-Concat, as it was sent
   length       bigint check (length >= 0),           -- null: the client has not said yet
   received     bigint not null default 0,            -- the offset: so many bytes are on disk, checked and synced
-  data_file    text not null,                        -- below the uploads directory
-  lease_owner  text,                                 -- who writes now
-  leased_until timestamptz,
-  lease_token  bigint not null default 0,            -- grows with every writer: a late one cannot move the offset
+  lease_owner  text,                                 -- a writer that has paused and may come back
+  leased_until timestamptz,                          -- a writer that seems frozen may be fenced off after this
+  lease_token  bigint not null default 0,            -- grows when a writer is fenced off: it cannot move the offset
   created_at   timestamptz not null default now(),
   expires_at   timestamptz not null,
   finished_at  timestamptz,

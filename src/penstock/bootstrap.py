@@ -45,6 +45,7 @@ from penstock.kernel.telemetry import TelemetrySettings, start_telemetry
 from penstock.kernel.telemetry.metrics import metrics_server
 from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
 from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
+from penstock.uploads.tus import Expiry, Uploads, UploadSettings
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +58,7 @@ class Settings:
     identity: IdentitySettings
     streams: StreamSettings
     workers: WorkerSettings
+    uploads: UploadSettings
     relay: RelaySettings
     scheduler: SchedulerSettings
     deliveries: DeliverySettings
@@ -96,6 +98,7 @@ class Parts:
     hub: StreamHub
     health: Health
     receivers: Receivers
+    uploads: Uploads
 
     def relay(self) -> Relay:
         return Relay(
@@ -116,6 +119,7 @@ class Parts:
             Duty("workers.judge_silence", timedelta(seconds=15), self._judge_silence),
             Duty("budgets.expire", timedelta(minutes=1), self._expire_budgets),
             Duty("retention.archive", timedelta(hours=6), self._archive),
+            Duty("uploads.expire", timedelta(hours=1), Expiry(self.database, self.uploads).run),
             Duty("store.sweep", timedelta(hours=1), self._sweep_store),
         ]
 
@@ -199,12 +203,11 @@ async def started(
         store = await _open_store(settings)
         health = _health(settings, clock, database, redis, store)
         stack.push_async_callback(health.close)
-        hub = StreamHub(
-            StreamReader(redis, keys, settings.streams),
-            Snapshots(database, {"dashboard": _dashboard_snapshot}),
-            settings.streams,
-            clock,
-        )
+        reader = StreamReader(redis, keys, settings.streams)
+        snapshots = Snapshots(database, {"dashboard": _dashboard_snapshot})
+        hub = StreamHub(reader, snapshots, settings.streams, clock)
+        uploads = await _open_uploads(settings, database, clock, worker_id)
+        stack.callback(uploads.close)
         if role == "serve":
             hub.start()
             stack.push_async_callback(hub.close)
@@ -217,6 +220,7 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
+            uploads,
         )  # fmt: skip
 
 
@@ -243,6 +247,15 @@ async def _open_store(settings: Settings) -> ObjectStore:
         return await asyncio.to_thread(open_store, url)
     except (StoreUrlInvalid, OSError) as wrong:
         raise SettingsError(f"PENSTOCK_STORE_URL: {wrong}") from None
+
+
+async def _open_uploads(settings: Settings, database: Database, clock: Clock, worker_id: str) -> Uploads:
+    uploads = Uploads(database, settings.uploads, clock, worker_id, settings.runtime.home.resolve())
+    try:
+        await asyncio.to_thread(uploads.directory.mkdir, parents=True, exist_ok=True)
+    except OSError as wrong:
+        raise SettingsError(f"GW_TUS_UPLOAD_DIR: {wrong}") from None
+    return uploads
 
 
 def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, store: ObjectStore) -> Health:

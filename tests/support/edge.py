@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from penstock.kernel.clock import Clock, SystemClock
@@ -15,6 +17,7 @@ from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.webhooks import WebhookSettings
+from penstock.uploads.tus import Uploads, UploadSettings
 
 SECRET = "a secret of at least thirty-two bytes"
 
@@ -34,6 +37,7 @@ class EdgeParts:
     identity: Identity
     health: Health
     hub: StreamHub
+    uploads: Uploads
 
 
 @asynccontextmanager
@@ -55,7 +59,11 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         clock,
     )
     identity = Identity(identity_settings, clock)
-    yield EdgeParts(settings, clock, database, identity, health, hub)
+    with TemporaryDirectory() as directory:
+        upload_settings = UploadSettings(tus_upload_dir=Path(directory), tus_chunk_timeout_sec=timedelta(seconds=5))
+        uploads = Uploads(database, upload_settings, clock, "edge", where.home)
+        yield EdgeParts(settings, clock, database, identity, health, hub, uploads)
+        uploads.close()
     await hub.close()
     await health.close()
     await identity.close()

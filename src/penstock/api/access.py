@@ -26,6 +26,12 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("POST", "/api/v1/session"): PUBLIC,
     ("DELETE", "/api/v1/session"): PUBLIC,
     ("GET", "/api/v1/me"): SIGNED_IN,
+    # files come in
+    ("OPTIONS", "/api/v1/uploads"): PUBLIC,
+    ("POST", "/api/v1/uploads"): CONNECTING,
+    ("HEAD", "/api/v1/uploads/{upload_id}"): CONNECTING,
+    ("PATCH", "/api/v1/uploads/{upload_id}"): CONNECTING,
+    ("DELETE", "/api/v1/uploads/{upload_id}"): CONNECTING,
     # what goes on
     ("GET", "/api/v1/dashboard/events"): SIGNED_IN,
     ("GET", "/api/v1/workers"): OPERATIONS,

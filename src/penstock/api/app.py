@@ -6,9 +6,10 @@ from fastapi import FastAPI
 
 import penstock
 from penstock.api import errors, openapi
+from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
-from penstock.api.routes import dashboard, deliveries, health, pages, session, webhooks, workers
+from penstock.api.routes import dashboard, deliveries, health, pages, session, uploads, webhooks, workers
 from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
@@ -18,6 +19,7 @@ ROUTERS = (
     pages.router,
     health.router,
     session.router,
+    uploads.router,
     dashboard.router,
     workers.router,
     deliveries.router,
@@ -42,6 +44,7 @@ def create_app(parts: Parts) -> FastAPI:
     every_route_declared(app.routes)
     errors.install(app)
     app.state.under_way = UnderWay()
+    app.add_middleware(CrossOrigin, origins=parts.settings.runtime.cors_origins)
     app.add_middleware(Edge, under_way=app.state.under_way)
     app.add_middleware(TraceMiddleware)  # added last, so it is the outer one: our log lines carry its trace
     setattr(app, "openapi", partial(openapi.describe, app))  # noqa: B010  FastAPI's own way; a method to mypy

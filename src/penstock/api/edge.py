@@ -32,6 +32,7 @@ _PROBED = {
     for (method, path), roles in ACCESS.items()
     if method == "GET" and roles is PUBLIC and "{" not in path and path != "/sign-in"
 }
+_OVERRIDABLE = "/api/v1/uploads"  # tus clients behind old proxies send PATCH and DELETE as POST
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -80,6 +81,9 @@ class Edge:
             return
         if scope["method"] == "HEAD" and scope["path"] in _PROBED:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
+        if scope["method"] == "POST" and scope["path"].startswith(_OVERRIDABLE):
+            override = Headers(scope=scope).get("x-http-method-override", "POST")
+            scope = {**scope, "method": override.upper()}
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind

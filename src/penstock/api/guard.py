@@ -37,7 +37,7 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            request.state.caller = await _admitted(request, self.path)
+            request.state.caller = await admitted(request, self.path)
             if self.body_field is not None:
                 _check_content_type(request)
             return await handle(Request(request.scope, _bounded(request)))
@@ -89,7 +89,8 @@ SignedIn = Annotated[Caller, Depends(_signed_in)]  # a route's parameter that wa
 MerchantId = Annotated[str, StringConstraints(pattern=f"^{ID_PATTERN}$")]  # a parameter or field that names one
 
 
-async def _admitted(request: Request, path: str) -> Caller | None:
+async def admitted(request: Request, path: str) -> Caller | None:
+    """Whoever calls, if the table lets them; None where anybody may."""
     roles = ACCESS[request.method, path]
     if roles is None:
         return None

@@ -55,7 +55,7 @@ def _complete(operation: dict[str, Any], method: str, path: str) -> None:
     for code in _codes_of(operation, method, path):
         by_status[str(status_of(code))].append(code)
     for status, found in by_status.items():
-        responses.setdefault(status, _response(found))
+        responses.setdefault(status, _bare_response(found) if method == "HEAD" else _response(found))
 
 
 def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCode]:
@@ -74,6 +74,12 @@ def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCo
     if path.startswith("/api/"):
         found.append(error_codes.DB_UNAVAILABLE)
     return [*found, error_codes.INTERNAL_ERROR]
+
+
+def _bare_response(found: list[ErrorCode]) -> dict[str, Any]:
+    """An answer to HEAD has no body; a header names the code."""
+    named = {"schema": {"type": "string", "enum": [code.code for code in found]}}
+    return {"description": ", ".join(f"`{code.code}`" for code in found), "headers": {"X-Error-Code": named}}
 
 
 def _response(found: list[ErrorCode]) -> dict[str, Any]:

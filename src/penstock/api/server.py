@@ -42,6 +42,7 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
             server.stop()  # type: ignore[no-untyped-call]
+            parts.uploads.interrupt()
             await parts.hub.close()
             await _drain(serving, app.state.under_way, runtime.shutdown_seconds.total_seconds())
         if serving.done():

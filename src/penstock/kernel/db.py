@@ -75,6 +75,22 @@ class Database:
                 raise
             raise PenstockError(error_codes.DB_UNAVAILABLE) from failure
 
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Tx]:
+        """A connection on which each statement is a transaction of its own, for the one that needs no company."""
+        try:
+            async with self._pool.connection() as connection:
+                await connection.set_autocommit(True)
+                try:
+                    yield connection
+                finally:
+                    if not connection.closed:
+                        await connection.set_autocommit(False)
+        except psycopg.Error as failure:
+            if not is_connection_lost(failure):
+                raise
+            raise PenstockError(error_codes.DB_UNAVAILABLE) from failure
+
 
 def _refuse_failed(connection: Tx) -> None:
     """PostgreSQL answers COMMIT after a failed statement with a silent rollback; that must not pass for success."""

@@ -183,6 +183,12 @@ UPLOAD_UNFINISHED = _row("UPLOAD_UNFINISHED", Kind.CONFLICT, _W,
 UPLOAD_CONCAT_INVALID = _row("UPLOAD_CONCAT_INVALID", Kind.INVALID, _E,
     "无法合并这些分段上传", "These partial uploads cannot be joined",
     "请按 details 检查每个分段", "Check the parts named in details")
+UPLOAD_FINAL = _row("UPLOAD_FINAL", Kind.DENIED, _E,
+    "合并后的上传不能再写入", "An upload that was joined from parts takes no more bytes",
+    "请写入分段上传", "Send bytes to a partial upload")
+UPLOAD_ADMITTED = _row("UPLOAD_ADMITTED", Kind.CONFLICT, _W,
+    "该上传已成为任务，不能取消", "This upload has become a job and cannot be cancelled",
+    "请取消 details 中的任务", "Cancel the job named in details instead")
 CHECKSUM_UNSUPPORTED = _row("CHECKSUM_UNSUPPORTED", Kind.INVALID, _E,
     "不支持该校验算法", "This checksum algorithm is not supported",
     "请使用 sha1 或 sha256", "Use sha1 or sha256")

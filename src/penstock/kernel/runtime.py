@@ -27,6 +27,9 @@ class RuntimeSettings(SettingsGroup):
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network")
     port: int = Field(8000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(8001, ge=1, le=65535, description="gRPC port")
+    cors_origins: str = Field(
+        "*", description="Origins whose pages may call the API with a token, separated by commas; empty: only our own"
+    )
     pool_size: int = Field(8, ge=1, le=200, description="PostgreSQL connections per process")
     stall_seconds: timedelta = Field(
         timedelta(seconds=20), description="PostgreSQL cuts off a process that pauses this long inside a transaction"

@@ -8,7 +8,7 @@ does (an architecture test reads the SQL of the whole package to prove it):
            outbox event, in one statement, so that they stand or fall together
 
 A move that is not declared is a fault of ours and raises TRANSITION_UNDECLARED or TRANSITION_DENIED. A move that
-lost a race (the row is no longer in the expected state, or is gone) raises STATE_CHANGED.
+lost a race (the row is gone, no longer in the expected state, or a guarded column has changed) raises STATE_CHANGED.
 """
 
 from collections.abc import Iterable, Mapping
@@ -103,6 +103,7 @@ class Step:
     changes: Mapping[str, Any] = field(default_factory=dict)  # other columns, set in the same UPDATE
     topics: tuple[str, ...] = ()
     order_key: str = ""
+    guards: Mapping[str, Any] = field(default_factory=dict)  # other columns that must have these values, for `move`
 
 
 async def enter(tx: Tx, machine: Machine, step: Step) -> None:
@@ -145,11 +146,15 @@ def _event(machine: Machine, transition: Transition, step: Step) -> Event:
 def _move_statement(machine: Machine, step: Step) -> sql.Composed:
     sets = [sql.SQL("{} = %(next)s").format(sql.Identifier(machine.column))]
     sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in step.changes]
+    guards = [
+        sql.SQL(" and {} = {}").format(sql.Identifier(name), sql.Placeholder(f"if_{name}")) for name in step.guards
+    ]
     merchant: sql.Composable = sql.SQL("%(merchant_id)s::text")
     if machine.merchant_column:
         merchant = sql.SQL("moved.{}").format(sql.Identifier(machine.merchant_column))
     return sql.SQL(
-        "with moved as (update {table} set {sets} where {key} = %(key)s and {column} = %(current)s returning *),"
+        "with moved as (update {table} set {sets} where {key} = %(key)s and {column} = %(current)s{guards}"
+        " returning *),"
         " history as (insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
         "  select %(entity)s, %(id)s, %(source)s, %(target)s, %(trigger)s, %(operator)s from moved),"
         " event as (insert into outbox_events ({columns})"
@@ -159,6 +164,7 @@ def _move_statement(machine: Machine, step: Step) -> sql.Composed:
     ).format(
         table=sql.Identifier(*machine.table.split(".")),
         sets=sql.SQL(", ").join(sets),
+        guards=sql.Composed(guards),
         key=sql.Identifier(machine.key),
         column=sql.Identifier(machine.column),
         columns=sql.SQL(COLUMNS),
@@ -175,6 +181,7 @@ def _move_values(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
         "merchant_id": merchant_id, "order_key": order_key, "slot": slot, "notice": notice, "topics": topics,
         "payload": payload, "trace": trace,
     }  # fmt: skip
+    values |= {f"if_{name}": value for name, value in step.guards.items()}
     for name, value in step.changes.items():
         values[f"set_{name}"] = json.dumps(value) if isinstance(value, dict) else value
     return values

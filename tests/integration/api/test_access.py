@@ -29,7 +29,10 @@ def cookie(role: str) -> dict[str, str]:
 
 async def code_of(client, place, **options):
     method, path = place
-    answer = await client.request(method, address(path), **options)
+    headers = {"Tus-Resumable": "1.0.0", **options.pop("headers")}
+    answer = await client.request(method, address(path), headers=headers, **options)
+    if method == "HEAD":
+        return answer.status_code, answer.headers.get("x-error-code")
     is_error = answer.headers.get("content-type") == "application/json" and answer.status_code >= 400
     return answer.status_code, answer.json().get("code") if is_error else None
 

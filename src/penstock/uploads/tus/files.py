@@ -1,0 +1,142 @@
+"""The data files of uploads, on disk: one file per upload, no side files.
+
+Everything here blocks and belongs in a thread, except `try_lock` and `unlock`, which never wait. The lock is the
+operating system's: it dies with its process, so a killed server never leaves an upload locked.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MOST_BUFFERS = 512  # what one pwritev takes everywhere
+
+
+@contextmanager
+def disk_faults() -> Iterator[None]:
+    """A full disk is for people to act on; any other fault of the disk is unavailability."""
+    try:
+        yield
+    except OSError as fault:
+        code = error_codes.DISK_FULL if fault.errno in _FULL else error_codes.STORE_UNAVAILABLE
+        raise PenstockError(code, reason=os.strerror(fault.errno or 0)) from fault
+
+
+class DataFile:
+    """One open data file. Between `try_lock` and `unlock` nobody else writes to it, in any process."""
+
+    def __init__(self, path: Path, descriptor: int, *, new: bool) -> None:
+        self.path = path
+        self.new = new  # its name may not be on disk yet
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        with disk_faults():
+            try:
+                return cls(path, os.open(path, flags), new=False)
+            except FileNotFoundError:
+                return cls(path, os.open(path, flags | os.O_CREAT, 0o640), new=True)
+
+    def try_lock(self) -> bool:
+        """True when the lock is ours and the file is still the one at its path."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if self._is_current():
+            return True
+        self.unlock()
+        return False
+
+    def unlock(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _is_current(self) -> bool:
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return there.st_ino == os.fstat(self._descriptor).st_ino
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def cut(self, size: int) -> None:
+        with disk_faults():
+            os.ftruncate(self._descriptor, size)
+
+    def write(self, buffers: Sequence[bytes], position: int) -> None:
+        """All of it, at this position, or an error."""
+        with disk_faults():
+            for start in range(0, len(buffers), _MOST_BUFFERS):
+                position = self._write_some(buffers[start : start + _MOST_BUFFERS], position)
+
+    def _write_some(self, buffers: Sequence[bytes], position: int) -> int:
+        total = sum(map(len, buffers))
+        written = os.pwritev(self._descriptor, buffers, position)
+        if written < total:  # rare: a signal, or a disk that is getting full
+            rest = memoryview(b"".join(buffers))
+            while written < total:
+                written += os.pwrite(self._descriptor, rest[written:], position + written)
+        return position + total
+
+    def sync(self) -> None:
+        """The bytes, and for a new file its name too, survive a power cut once this returned."""
+        with disk_faults():
+            os.fdatasync(self._descriptor)
+            if self.new:
+                sync_directory(self.path.parent)
+                self.new = False
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def join(parts: Sequence[tuple[Path, int]], target: Path) -> None:
+    """Write the first so many bytes of each part, one after the other, into a new file that replaces `target`."""
+    beside = target.with_name(f"{target.name}.new")
+    with disk_faults():
+        try:
+            with beside.open("wb", buffering=0) as made:
+                for path, size in parts:
+                    with path.open("rb", buffering=0) as part:
+                        _copy(part.fileno(), made.fileno(), size)
+                os.fsync(made.fileno())
+            beside.replace(target)
+            sync_directory(target.parent)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+
+
+def _copy(source: int, target: int, size: int) -> None:
+    position = 0
+    while position < size:
+        copied = os.sendfile(target, source, position, min(size - position, 64 << 20))
+        if copied == 0:
+            raise OSError(errno.EIO, "a data file is shorter than its offset")
+        position += copied
+
+
+def remove(path: Path) -> None:
+    with disk_faults(), suppress(FileNotFoundError):
+        path.unlink()

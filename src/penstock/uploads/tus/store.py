@@ -1,0 +1,236 @@
+"""All SQL of tus uploads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from penstock.kernel import error_codes
+from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.statemachine import Step, enter, move
+from penstock.uploads.tus.states import UPLOAD, UploadStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One upload, as PostgreSQL knows it."""
+
+    upload_id: str
+    merchant_id: str
+    created_by: str
+    status: UploadStatus
+    filename: str
+    metadata: str
+    concat: str
+    length: int | None
+    received: int
+    lease_owner: str | None
+    leased_until: datetime | None
+    lease_token: int
+    created_at: datetime
+    expires_at: datetime
+    finished_at: datetime | None
+    job_id: Any = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.received == self.length
+
+
+def _upload(row: dict[str, Any]) -> Upload:
+    return Upload(**{**row, "status": UploadStatus(row["status"])})
+
+
+async def find(tx: Tx, upload_id: str) -> Upload | None:
+    row = await fetch_one(tx, "select * from tus_uploads where upload_id = %s", (upload_id,))
+    return _upload(row) if row else None
+
+
+def present(upload: Upload | None, upload_id: str, merchant_id: str) -> Upload:
+    """The upload itself; UPLOAD_NOT_FOUND also for another merchant's, UPLOAD_GONE for one that has ended."""
+    if upload is None or upload.merchant_id != merchant_id:
+        raise PenstockError(error_codes.UPLOAD_NOT_FOUND, upload_id=upload_id)
+    if upload.status in (UploadStatus.EXPIRED, UploadStatus.CANCELLED):
+        raise PenstockError(error_codes.UPLOAD_GONE, upload_id=upload_id, status=upload.status.value)
+    return upload
+
+
+async def find_all(tx: Tx, upload_ids: Sequence[str]) -> dict[str, Upload]:
+    rows = await fetch_all(tx, "select * from tus_uploads where upload_id = any(%s)", (list(upload_ids),))
+    return {row["upload_id"]: _upload(row) for row in rows}
+
+
+async def begin(tx: Tx, upload: Upload, *, slots: int) -> bool:
+    """Record a new upload in its first state; False when the merchant has too many unfinished ones."""
+    made = await fetch_one(
+        tx,
+        "insert into tus_uploads (upload_id, merchant_id, created_by, status, filename, metadata, concat, length,"
+        " received, expires_at, finished_at)"
+        " select %(upload_id)s, %(merchant_id)s, %(created_by)s, %(status)s, %(filename)s, %(metadata)s, %(concat)s,"
+        " %(length)s, %(received)s, %(expires_at)s, %(finished_at)s"
+        " where (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING')"
+        " < %(slots)s returning 1",
+        {
+            "upload_id": upload.upload_id, "merchant_id": upload.merchant_id, "created_by": upload.created_by,
+            "status": str(upload.status), "filename": upload.filename, "metadata": upload.metadata,
+            "concat": upload.concat, "length": upload.length, "received": upload.received,
+            "expires_at": upload.expires_at, "finished_at": upload.finished_at, "slots": slots,
+        },
+    )  # fmt: skip
+    if made is None:
+        return False
+    await enter(tx, UPLOAD, _step(upload, None, upload.status, "created"))
+    return True
+
+
+async def declare_length(tx: Tx, upload: Upload, length: int) -> Upload | None:
+    """The length of an upload that began without one; None when somebody was quicker."""
+    row = await fetch_one(
+        tx,
+        "update tus_uploads set length = %s where upload_id = %s and length is null and received <= %s"
+        " and status = 'UPLOADING' returning *",
+        (length, upload.upload_id, length),
+    )
+    return _upload(row) if row else None
+
+
+async def advance(tx: Tx, upload: Upload, received: int, expires_at: datetime) -> Upload | None:
+    """Move the offset as the one who may; None when somebody else has moved it, or may now instead."""
+    row = await fetch_one(
+        tx,
+        "update tus_uploads set received = %(to)s, expires_at = %(expires_at)s, leased_until = null"
+        " where upload_id = %(id)s and status = 'UPLOADING' and received = %(from)s and lease_token = %(token)s"
+        " returning *",
+        {"id": upload.upload_id, "from": upload.received, "to": received, "token": upload.lease_token,
+         "expires_at": expires_at},
+    )  # fmt: skip
+    return _upload(row) if row else None
+
+
+async def finish(tx: Tx, upload: Upload, received: int, now: datetime, expires_at: datetime) -> Upload:
+    """Move the offset to the end; STATE_CHANGED when that is not ours to do any more."""
+    changes = {"received": received, "finished_at": now, "expires_at": expires_at, "lease_owner": None,
+               "leased_until": None}  # fmt: skip
+    guards = {"received": upload.received, "lease_token": upload.lease_token}
+    step = _step(upload, UploadStatus.UPLOADING, UploadStatus.FINISHED, "uploaded", changes=changes, guards=guards)
+    return _upload(await move(tx, UPLOAD, step))
+
+
+async def stay(tx: Tx, upload: Upload, owner: str) -> Upload | None:
+    """Say that a writer pauses but may go on: others must fence it off first. None when it is fenced off already."""
+    row = await fetch_one(
+        tx,
+        "update tus_uploads set lease_owner = %s, lease_token = lease_token + 1, leased_until = null"
+        " where upload_id = %s and status = 'UPLOADING' and received = %s and lease_token = %s returning *",
+        (owner, upload.upload_id, upload.received, upload.lease_token),
+    )
+    return _upload(row) if row else None
+
+
+async def show_life(tx: Tx, upload: Upload) -> bool:
+    """Clear the suspicion that this writer is frozen; False when it has been fenced off."""
+    row = await fetch_one(
+        tx,
+        "update tus_uploads set leased_until = null where upload_id = %s and lease_token = %s"
+        " and status = 'UPLOADING' returning 1",
+        (upload.upload_id, upload.lease_token),
+    )
+    return row is not None
+
+
+async def suspect(tx: Tx, upload: Upload, patience: timedelta) -> None:
+    """Give a writer that does not answer so long to show life."""
+    await tx.execute(
+        "update tus_uploads set leased_until = now() + %s where upload_id = %s and lease_token = %s"
+        " and leased_until is null",
+        (patience, upload.upload_id, upload.lease_token),
+    )
+
+
+async def is_overdue(tx: Tx, upload: Upload) -> bool:
+    row = await fetch_one(
+        tx,
+        "select 1 from tus_uploads where upload_id = %s and lease_token = %s and leased_until < now()",
+        (upload.upload_id, upload.lease_token),
+    )
+    return row is not None
+
+
+async def fence(tx: Tx, upload: Upload) -> Upload | None:
+    """From now on no earlier writer can move the offset; None when it has just moved."""
+    row = await fetch_one(
+        tx,
+        "update tus_uploads set lease_token = lease_token + 1, lease_owner = null, leased_until = null"
+        " where upload_id = %s and status = 'UPLOADING' and received = %s and lease_token = %s returning *",
+        (upload.upload_id, upload.received, upload.lease_token),
+    )
+    return _upload(row) if row else None
+
+
+async def cancel(tx: Tx, upload: Upload, operator: str) -> None:
+    await move(tx, UPLOAD, _step(upload, upload.status, UploadStatus.CANCELLED, "terminated", operator=operator))
+
+
+async def expire(tx: Tx, upload: Upload) -> None:
+    """STATE_CHANGED when bytes arrived after all."""
+    guards = {"expires_at": upload.expires_at}
+    step = _step(upload, upload.status, UploadStatus.EXPIRED, "expired", by="scheduler", operator=None, guards=guards)
+    await move(tx, UPLOAD, step)
+
+
+async def due(tx: Tx, limit: int) -> list[Upload]:
+    """Uploads whose time is over."""
+    rows = await fetch_all(
+        tx,
+        "select * from tus_uploads where status in ('UPLOADING', 'FINISHED') and expires_at < now()"
+        " order by expires_at limit %s",
+        (limit,),
+    )
+    return [_upload(row) for row in rows]
+
+
+async def expire_soon(tx: Tx, upload_ids: Sequence[str], expires_at: datetime) -> None:
+    """Parts that were joined are not needed for long."""
+    await tx.execute(
+        "update tus_uploads set expires_at = least(expires_at, %s) where upload_id = any(%s) and status = 'FINISHED'",
+        (expires_at, list(upload_ids)),
+    )
+
+
+async def forget(tx: Tx, remembered: timedelta) -> int:
+    """Drop the rows of uploads that ended long ago; their history stays."""
+    rows = await fetch_all(
+        tx,
+        "delete from tus_uploads where status in ('ADMITTED', 'EXPIRED', 'CANCELLED')"
+        " and expires_at < now() - %s returning 1",
+        (remembered,),
+    )
+    return len(rows)
+
+
+async def with_data(tx: Tx, upload_ids: Sequence[str]) -> set[str]:
+    """Of these, the uploads whose bytes are still wanted."""
+    rows = await fetch_all(
+        tx,
+        "select upload_id from tus_uploads where upload_id = any(%s) and status in ('UPLOADING', 'FINISHED')",
+        (list(upload_ids),),
+    )
+    return {row["upload_id"] for row in rows}
+
+
+def _step(
+    upload: Upload, source: UploadStatus | None, target: UploadStatus, trigger: str, *, by: str = "uploads", **more: Any
+) -> Step:
+    payload = {"filename": upload.filename, "length": upload.length}
+    more = {"operator": upload.created_by, **more}
+    return Step(
+        upload.upload_id,
+        source,
+        target,
+        by=by,
+        trigger=trigger,
+        merchant_id=upload.merchant_id,
+        payload=payload,
+        **more,
+    )

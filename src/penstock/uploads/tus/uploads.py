@@ -1,0 +1,300 @@
+"""What can be done with an upload: create, ask, append, join, cancel. The protocol's verbs without its HTTP.
+
+`writing.py` tells how bytes come to count; this file decides who may send them.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from penstock.kernel import error_codes
+from penstock.kernel.clock import Clock
+from penstock.kernel.db import Database
+from penstock.kernel.disk import free_bytes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.failpoints import reach
+from penstock.kernel.identity import Caller
+from penstock.uploads.tus import files, metrics, protocol, store
+from penstock.uploads.tus.files import DataFile
+from penstock.uploads.tus.protocol import Checksum
+from penstock.uploads.tus.settings import UploadSettings
+from penstock.uploads.tus.states import UploadStatus
+from penstock.uploads.tus.store import Upload
+from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off
+
+log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
+_THREADS = 32
+_PATIENCE_SECONDS = 0.25  # for a lock: longer than an idle writer takes to let go
+_LOOK_SECONDS = 0.01
+_KEPT_AFTER_JOINING = timedelta(hours=1)
+_SPARE_BYTES = 64 << 20  # a disk is called full before it is
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A new upload as the client asks for it. `length` None: it will say later."""
+
+    length: int | None
+    metadata: str = ""
+    concat: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes that a client wants to append. `size` is what it announced, if it did."""
+
+    offset: int
+    size: int | None = None
+    length: int | None = None  # of the whole upload, if the client says it only now
+    checksum: Checksum | None = None
+
+
+class Uploads:
+    """The uploads of all merchants, as seen from one process."""
+
+    def __init__(self, database: Database, settings: UploadSettings, clock: Clock, name: str, home: Path) -> None:
+        self.settings = settings
+        self.directory = settings.tus_upload_dir or home / "uploads"
+        self._database = database
+        self._clock = clock
+        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
+        self._desk = Desk(database, settings, clock, name, threads, asyncio.get_running_loop().create_future())
+
+    def interrupt(self) -> None:
+        """Requests under way count what they have and end; clients come back to another instance, or later."""
+        if not self._desk.stopping.done():
+            self._desk.stopping.set_result(None)
+
+    def close(self) -> None:
+        self._desk.threads.shutdown(wait=False)
+
+    def path(self, upload_id: str) -> Path:
+        return self.directory / upload_id
+
+    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await self._desk.in_thread(work, *arguments)
+
+    async def discard(self, upload_id: str) -> None:
+        """Remove the bytes of an upload that has ended."""
+        await self.in_thread(files.remove, self.path(upload_id))
+
+    # ── create ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def create(self, caller: Caller, wish: Wish) -> Upload:
+        kind, parts = protocol.parse_concat(wish.concat)
+        if kind == "final":
+            return await self._join(caller, wish, parts)
+        metadata = protocol.parse_metadata(wish.metadata)
+        name = metadata.get("filename", "") if kind == "partial" else protocol.file_name(metadata)
+        await self._check_room(wish.length)
+        return await self._begin(self._new(caller, wish, name))
+
+    def _new(self, caller: Caller, wish: Wish, filename: str) -> Upload:
+        now = self._clock.now()
+        return Upload(
+            upload_id=f"upl_{secrets.token_urlsafe(16)[:21]}",
+            merchant_id=caller.merchant_id, created_by=caller.user_id, status=UploadStatus.UPLOADING,
+            filename=filename, metadata=wish.metadata, concat=wish.concat or "", length=wish.length, received=0,
+            lease_owner=None, leased_until=None, lease_token=0, created_at=now,
+            expires_at=now + self.settings.tus_expiry_hours, finished_at=None,
+        )  # fmt: skip
+
+    async def _begin(self, upload: Upload) -> Upload:
+        slots = self.settings.tus_slots_per_merchant
+        async with self._database.transaction() as tx, tx.pipeline():
+            begun = await store.begin(tx, upload, slots=slots)
+        if not begun:
+            raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, slots=slots, retry_after=60)
+        if upload.length == 0:
+            return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
+        return upload
+
+    async def _check_room(self, length: int | None) -> None:
+        if length is not None and length > self.settings.largest:
+            raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, limit_bytes=self.settings.largest)
+        free = free_bytes(self.directory)
+        if free < (length or 0) + _SPARE_BYTES:
+            raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
+
+    async def _join(self, caller: Caller, wish: Wish, part_ids: Sequence[str]) -> Upload:
+        """A final upload is made of finished parts, whose bytes are copied in their order."""
+        name = protocol.file_name(protocol.parse_metadata(wish.metadata))
+        async with self._database.statement() as tx:
+            found = await store.find_all(tx, part_ids)
+        parts = [_joinable(found.get(part_id), part_id, caller.merchant_id) for part_id in part_ids]
+        length = sum(part.received for part in parts)
+        await self._check_room(length)
+        now = self._clock.now()
+        upload = replace(
+            self._new(caller, wish, name), status=UploadStatus.FINISHED, length=length, received=length,
+            finished_at=now, expires_at=now + self.settings.tus_finished_hours,
+        )  # fmt: skip
+        sources = [(self.path(part.upload_id), part.received) for part in parts]
+        await self.in_thread(files.join, sources, self.path(upload.upload_id))
+        reach("upload.joined")
+        async with self._database.transaction() as tx:
+            await store.begin(tx, upload, slots=1 << 31)
+            await store.expire_soon(tx, part_ids, now + _KEPT_AFTER_JOINING)
+        return upload
+
+    # ── ask ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def find(self, upload_id: str, merchant_id: str) -> Upload:
+        """UPLOAD_NOT_FOUND also for another merchant's; UPLOAD_GONE for one that has ended."""
+        async with self._database.statement() as tx:
+            upload = await store.find(tx, upload_id)
+        return store.present(upload, upload_id, merchant_id)
+
+    async def offset(self, upload_id: str, merchant_id: str) -> Upload:
+        """How far it has come. A writer that is idle is given the moment it needs to count its bytes."""
+        upload = await self.find(upload_id, merchant_id)
+        if upload.status is not UploadStatus.UPLOADING or not self.path(upload_id).exists():
+            return upload
+        file = await self.in_thread(DataFile.open, self.path(upload_id))
+        try:
+            if await self._lock(file):
+                file.unlock()
+        finally:
+            file.close()
+        return await self.find(upload_id, merchant_id)
+
+    # ── append ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, upload_id: str, merchant_id: str, chunk: Chunk, body: Body) -> Upload:
+        with metrics.ACTIVE.track_inprogress():
+            async with self._locked(upload_id, merchant_id) as (file, found):
+                upload = await self._checked(found, chunk)
+                if upload.status is not UploadStatus.UPLOADING:
+                    return await _expect_nothing(upload, body)
+                if upload.lease_owner is not None:  # a parked writer might come back
+                    upload = await self._fence(upload)
+                await self._cut(file, upload)
+                return await Writer(self._desk, file, upload, chunk.checksum).take_in(body)
+
+    @asynccontextmanager
+    async def _locked(self, upload_id: str, merchant_id: str) -> AsyncIterator[tuple[DataFile, Upload]]:
+        """The data file, ours alone, and what PostgreSQL says of it since then."""
+        file = await self._open(upload_id, merchant_id)
+        try:
+            upload = await self.find(upload_id, merchant_id)
+            yield file, upload
+        finally:
+            file.close()
+
+    async def _open(self, upload_id: str, merchant_id: str) -> DataFile:
+        path = self.path(upload_id)
+        if not path.exists():
+            await self.find(upload_id, merchant_id)  # no file is made for an upload that is not there
+        file = await self.in_thread(DataFile.open, path)
+        if await self._lock(file):
+            return file
+        file.close()
+        return await self._take_over(await self.find(upload_id, merchant_id))
+
+    async def _lock(self, file: DataFile) -> bool:
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        while not file.try_lock():
+            if self._clock.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_LOOK_SECONDS)
+        return True
+
+    async def _take_over(self, upload: Upload) -> DataFile:
+        """From a writer that holds the lock: not while it shows life; see the top of writing.py."""
+        patience = max(self.settings.tus_commit_sec * 3, timedelta(seconds=1))
+        async with self._database.statement() as tx:
+            if upload.status is not UploadStatus.UPLOADING or not await store.is_overdue(tx, upload):
+                await store.suspect(tx, upload, patience)
+                raise fenced_off(upload)
+        upload = await self._fence(upload)
+        path = self.path(upload.upload_id)
+        await self.in_thread(files.join, [(path, upload.received)], path)
+        metrics.TAKEN_OVER.inc()
+        log.warning("upload.taken_over", upload=upload.upload_id, offset=upload.received)
+        file = await self.in_thread(DataFile.open, path)
+        if not file.try_lock():
+            file.close()
+            raise fenced_off(upload)
+        return file
+
+    async def _fence(self, upload: Upload) -> Upload:
+        async with self._database.statement() as tx:
+            fenced = await store.fence(tx, upload)
+        if fenced is None:
+            raise fenced_off(upload)
+        return fenced
+
+    async def _cut(self, file: DataFile, upload: Upload) -> None:
+        size = file.size
+        if size < upload.received:  # another directory than the one it was written to
+            reason = "the bytes of this upload are not in the uploads directory of this instance"
+            raise PenstockError(error_codes.STORE_UNAVAILABLE, reason=reason, upload_id=upload.upload_id)
+        if size > upload.received:
+            await self.in_thread(file.cut, upload.received)
+
+    async def _checked(self, upload: Upload, chunk: Chunk) -> Upload:
+        """Everything that can be refused before the body is read."""
+        if upload.concat.startswith("final"):
+            raise PenstockError(error_codes.UPLOAD_FINAL, upload_id=upload.upload_id)
+        if chunk.offset != upload.received:
+            raise PenstockError(error_codes.OFFSET_MISMATCH, offset=upload.received, sent=chunk.offset)
+        if chunk.length is not None and chunk.length != upload.length:
+            upload = await self._declare(upload, chunk.length)
+        if upload.length is not None and chunk.offset + (chunk.size or 0) > upload.length:
+            raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
+        return upload
+
+    async def _declare(self, upload: Upload, length: int) -> Upload:
+        if upload.length is not None:
+            raise protocol.invalid("Upload-Length", "was said before and cannot change")
+        await self._check_room(length)
+        if length < upload.received:
+            raise protocol.invalid("Upload-Length", "is less than what has arrived")
+        async with self._database.statement() as tx:
+            declared = await store.declare_length(tx, upload, length)
+        if declared is None:
+            raise fenced_off(upload)
+        return declared
+
+    # ── cancel ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, upload_id: str, caller: Caller) -> None:
+        """Its bytes go; a request that is still sending some is refused at its next count."""
+        upload = await self.find(upload_id, caller.merchant_id)
+        if upload.status is UploadStatus.ADMITTED:
+            raise PenstockError(error_codes.UPLOAD_ADMITTED, upload_id=upload_id, job_id=str(upload.job_id))
+        async with self._database.statement() as tx:
+            await store.cancel(tx, upload, caller.user_id)
+        reach("upload.cancelled")
+        await self.discard(upload_id)
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _expect_nothing(upload: Upload, body: Body) -> Upload:
+    """The last request repeated: its answer got lost, the upload is whole. More bytes are refused."""
+    while (piece := await body()) is not None:
+        if piece:
+            raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
+    return upload
+
+
+def _joinable(part: Upload | None, upload_id: str, merchant_id: str) -> Upload:
+    if part is None or part.merchant_id != merchant_id:
+        raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="there is no such upload")
+    if part.concat != "partial":
+        raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="it is not a partial upload")
+    if part.status is not UploadStatus.FINISHED:
+        raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="it is not finished")
+    return part

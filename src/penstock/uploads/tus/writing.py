@@ -1,0 +1,295 @@
+"""The write path: bytes of one request go to disk, and the offset follows them, never the other way round.
+
+**What is promised.** The offset in PostgreSQL (`received`) never counts a byte that is not on disk, synced, at its
+place, and covered by the checksum if one was sent. A process killed at any line leaves an upload that goes on from
+there. One writer at a time, over all processes that see the directory. Memory does not grow with the upload.
+
+**The order of a request.** Lock the data file (the operating system's lock, without waiting) → read the row → check
+everything that can be checked before the body → cut the file to the offset, which removes what a dead writer left
+beyond it → write at explicit positions → fdatasync → compare-and-set of the offset (`where received = what I saw and
+lease_token = mine`) → answer. A long request does the last three every 64 MiB or 5 s, unless it owes a checksum.
+If the connection drops, what arrived is synced and counted; with a checksum owed it is not, as nobody checked it.
+
+**A client that comes back** while its old connection still hangs finds the file locked. An idle writer therefore
+*parks*: after 100 ms without bytes it syncs, counts and lets go of the lock. So the newcomer waits a moment at most,
+and no message between processes is needed. Before it lets go for the first time the parked writer puts its name and a
+new token into the row (`stay`); whoever writes next sees the name and raises the token (`fence`). When bytes arrive
+after all, the parked writer takes the lock again and looks at the token: is it still its own, it goes on; if not,
+somebody else is writing, and it stops. A writer that is busy is not disturbed: the newcomer gets UPLOAD_LOCKED.
+
+**A writer that neither works nor parks** (its process is stopped, its disk hangs) keeps the lock. Newcomers note a
+deadline in the row (`suspect`), which every living writer clears every few seconds. After the deadline the newcomer
+raises the token and copies the counted bytes into a new file that takes the old one's place (`take_over`): whatever
+the old writer still writes goes into a file without a name, and its token no longer moves the offset.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+
+from penstock.kernel import error_codes
+from penstock.kernel.clock import Clock
+from penstock.kernel.db import Database
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.failpoints import reach
+from penstock.uploads.tus import metrics, store
+from penstock.uploads.tus.files import DataFile
+from penstock.uploads.tus.protocol import Checksum
+from penstock.uploads.tus.settings import UploadSettings
+from penstock.uploads.tus.states import UploadStatus
+from penstock.uploads.tus.store import Upload
+
+log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
+# The next bytes of a body; None at its end. Raises ClientGone when the rest will not come.
+Body = Callable[[], Awaitable[bytes | None]]
+
+IDLE_SECONDS = 0.1  # a writer without bytes for so long lets others in
+_RESYNC_SECONDS = 1.0  # a slow client's trickle is synced no more often than this
+_GATHERED = 1 << 20  # bytes that go to disk in one piece
+
+
+class ClientGone(Exception):
+    """The connection ended before the body did."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What every writer of a process shares."""
+
+    database: Database
+    settings: UploadSettings
+    clock: Clock
+    name: str
+    threads: ThreadPoolExecutor  # disks make us wait; the event loop must not
+    stopping: "asyncio.Future[None]"
+
+    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
+        return await finished(asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments))
+
+    async def record(self, upload: Upload, received: int) -> Upload:
+        """Move the offset, to the end if that is where it is; UPLOAD_LOCKED if that is not ours to do any more."""
+        now = self.clock.now()
+        async with self.database.statement() as tx:
+            if received == upload.length:
+                try:
+                    return await store.finish(tx, upload, received, now, now + self.settings.tus_finished_hours)
+                except PenstockError as lost:
+                    if lost.code is not error_codes.STATE_CHANGED:
+                        raise
+                    raise fenced_off(upload) from None
+            moved = await store.advance(tx, upload, received, now + self.settings.tus_expiry_hours)
+        if moved is None:
+            raise fenced_off(upload)
+        return moved
+
+
+async def finished(work: "asyncio.Future[Result]") -> Result:
+    """Wait for a thread even when we are cancelled: a file must not be closed under its feet."""
+    cancelled = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as cut:
+            cancelled = cut
+    if cancelled is not None:
+        raise cancelled
+    return work.result()
+
+
+def fenced_off(upload: Upload) -> PenstockError:
+    return PenstockError(error_codes.UPLOAD_LOCKED, upload_id=upload.upload_id, retry_after=1)
+
+
+class Writer:
+    """One request's bytes on their way into one locked data file."""
+
+    def __init__(self, desk: Desk, file: DataFile, upload: Upload, checksum: Checksum | None) -> None:
+        self._desk = desk
+        self._file = file
+        self._upload = upload
+        self._checksum = checksum
+        self._position = upload.received  # where the next byte goes
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._writing: asyncio.Future[None] | None = None
+        self._recorded_at = desk.clock.monotonic()
+        self._stays = False  # others know that we may come back from a pause
+
+    async def take_in(self, body: Body) -> Upload:
+        """Until the body ends. Whatever arrived before trouble counts, unless a checksum is owed."""
+        try:
+            while (piece := await self._next(body)) is not None:
+                await self._gather(piece)
+            return await self._end()
+        except (PenstockError, ClientGone, asyncio.CancelledError):
+            if self._checksum is None:
+                await self._keep()
+            raise
+        finally:
+            await self._flushed()
+
+    async def _gather(self, piece: bytes) -> None:
+        arrived = self._position + self._gathered_bytes + len(piece)
+        limit = self._upload.length if self._upload.length is not None else self._desk.settings.largest
+        if arrived > limit:
+            raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=limit)
+        self._gathered.append(piece)
+        self._gathered_bytes += len(piece)
+        metrics.BYTES.inc(len(piece))
+        if self._gathered_bytes >= _GATHERED:
+            await self._write()
+            await self._record_if_due()
+
+    # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _write(self) -> None:
+        """Hand what is gathered to the disk; one piece is under way while the next is gathered."""
+        await self._flushed()
+        loop = asyncio.get_running_loop()
+        self._writing = loop.run_in_executor(self._desk.threads, self._write_now, *self._handed_over())
+
+    def _handed_over(self) -> tuple[list[bytes], int]:
+        buffers, position = self._gathered, self._position
+        self._gathered, self._gathered_bytes, self._position = [], 0, position + self._gathered_bytes
+        return buffers, position
+
+    async def _flushed(self) -> None:
+        """No write is under way when this returns."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await finished(writing)
+
+    def _write_now(self, buffers: list[bytes], position: int) -> None:
+        self._file.write(buffers, position)
+        if self._checksum is not None:
+            for buffer in buffers:
+                self._checksum.hasher.update(buffer)
+
+    async def _sync(self) -> None:
+        """Everything that arrived is on disk when this returns, unless its checksum is wrong."""
+        await self._flushed()
+        buffers, position = self._handed_over()
+
+        def write_and_sync() -> None:
+            if buffers:
+                self._write_now(buffers, position)
+            reach("upload.written")
+            if self._checksum is None or self._checksum.matches:
+                self._file.sync()
+
+        await self._desk.in_thread(write_and_sync)
+
+    # ── the offset ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _record(self) -> None:
+        """Sync, then count."""
+        if self._position + self._gathered_bytes > self._upload.received:
+            await self._sync()
+            reach("upload.synced")
+            self._upload = await self._desk.record(self._upload, self._position)
+            reach("upload.recorded")
+        self._recorded_at = self._desk.clock.monotonic()
+
+    async def _record_if_due(self) -> None:
+        settings = self._desk.settings
+        since = self._desk.clock.monotonic() - self._recorded_at
+        late = since >= settings.tus_commit_sec.total_seconds()
+        if self._checksum is not None:
+            if late:
+                await self._show_life()
+        elif late or self._position - self._upload.received >= settings.tus_commit_bytes:
+            await self._record()
+
+    async def _show_life(self) -> None:
+        async with self._desk.database.statement() as tx:
+            if not await store.show_life(tx, self._upload):
+                raise fenced_off(self._upload)
+        self._recorded_at = self._desk.clock.monotonic()
+
+    async def _end(self) -> Upload:
+        if self._checksum is not None:
+            await self._sync()
+            if not self._checksum.matches:
+                await self._desk.in_thread(self._file.cut, self._upload.received)
+                raise PenstockError(error_codes.CHECKSUM_FAILED, algorithm=self._checksum.algorithm)
+        if self._position + self._gathered_bytes > self._upload.received:
+            await self._record()
+        elif self._upload.is_complete and self._upload.status is UploadStatus.UPLOADING:
+            await self._sync()  # the length was declared after all bytes had come, or is 0
+            self._upload = await self._desk.record(self._upload, self._position)
+        return self._upload
+
+    async def _keep(self) -> None:
+        """After trouble: count what arrived, if we may. Runs to its end even when the request is cut off."""
+        try:
+            await finished(asyncio.ensure_future(self._record()))
+        except PenstockError as failure:
+            log.info("upload.not_kept", upload=self._upload.upload_id, reason=str(failure))
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _next(self, body: Body) -> bytes | None:
+        """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes."""
+        coming = asyncio.ensure_future(body())
+        if not await self._came(coming, IDLE_SECONDS):
+            coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome
+            await self._wait_parked(coming)
+        return coming.result()
+
+    async def _came(self, coming: "asyncio.Future[bytes | None]", seconds: float) -> bool:
+        stopping = self._desk.stopping
+        waited: set[asyncio.Future[Any]] = {coming, stopping}
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done() and not coming.done():
+            coming.cancel()
+            raise PenstockError(error_codes.SERVICE_UNAVAILABLE, reason="the server is stopping", retry_after=1)
+        return coming.done()
+
+    async def _wait_parked(self, coming: "asyncio.Future[bytes | None]") -> None:
+        patience = self._desk.settings.tus_chunk_timeout_sec.total_seconds()
+        await self._park()
+        try:
+            if not await self._came(coming, _RESYNC_SECONDS):
+                await self._resync()
+                if not await self._came(coming, max(0.0, patience - _RESYNC_SECONDS)):
+                    coming.cancel()
+                    raise PenstockError(error_codes.UPLOAD_STALLED, seconds=patience)
+        finally:
+            await self._unpark()
+
+    async def _park(self) -> None:
+        if not self._stays:
+            if self._checksum is None:
+                await self._record()
+            async with self._desk.database.statement() as tx:
+                staying = await store.stay(tx, self._upload, self._desk.name)
+            if staying is None:
+                raise fenced_off(self._upload)
+            self._upload, self._stays = staying, True
+        elif self._desk.clock.monotonic() - self._recorded_at >= _RESYNC_SECONDS:
+            await self._resync()
+        await self._write()  # while parked, nothing may be written
+        await self._flushed()
+        self._file.unlock()
+
+    async def _resync(self) -> None:
+        if self._checksum is None:
+            await self._record()
+
+    async def _unpark(self) -> None:
+        if self._file.try_lock():
+            async with self._desk.database.statement() as tx:
+                now = await store.find(tx, self._upload.upload_id)
+            if now is not None and now.lease_token == self._upload.lease_token:
+                return
+        raise fenced_off(self._upload)
+
+
+def _heard(coming: "asyncio.Future[bytes | None]") -> None:
+    if not coming.cancelled():
+        coming.exception()
