@@ -16,10 +16,10 @@ from penstock.kernel.migrations import newest_revision
 from penstock.kernel.telemetry import TraceMiddleware
 
 ROUTERS = (
+    uploads.router,  # first, as routes are tried in their order and these are asked for most often
     pages.router,
     health.router,
     session.router,
-    uploads.router,
     dashboard.router,
     workers.router,
     deliveries.router,

@@ -11,7 +11,7 @@ A move that is not declared is a fault of ours and raises TRANSITION_UNDECLARED 
 lost a race (the row is gone, no longer in the expected state, or a guarded column has changed) raises STATE_CHANGED.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -23,6 +23,8 @@ from penstock.kernel.db import Tx, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import COLUMNS, announce, row_of
+
+Query = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Machine:
     merchant_column: str | None = None
     terminal: frozenset[StrEnum] = frozenset()
     _by_pair: Mapping[tuple[StrEnum | None, StrEnum], Transition] = field(init=False, repr=False, compare=False)
+    _texts: dict[Any, str] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         pairs: dict[tuple[StrEnum | None, StrEnum], Transition] = {}
@@ -77,6 +80,12 @@ class Machine:
 
     def find(self, source: StrEnum | None, target: StrEnum) -> Transition | None:
         return self._by_pair.get((source, target))
+
+    def text_of(self, shape: Any, write: Callable[[], sql.Composed]) -> str:
+        """The text of a statement, put together once for all steps of one shape."""
+        if shape not in self._texts:
+            self._texts[shape] = write().as_string(None)
+        return self._texts[shape]
 
     def declared(self, source: StrEnum | None, target: StrEnum, by: str) -> Transition:
         transition = self.find(source, target)
@@ -117,16 +126,38 @@ async def enter(tx: Tx, machine: Machine, step: Step) -> None:
     await announce(tx, _event(machine, transition, step))
 
 
+def enter_query(machine: Machine, step: Step, insert: str, values: Mapping[str, Any]) -> Query:
+    """The domain's own `insert … returning …` and the record of the first state: one statement, for a GroupCommit."""
+    transition = machine.declared(None, step.target, step.by)
+    text = machine.text_of(insert, lambda: _enter_statement(insert))
+    return text, {**values, **_facts(machine, step, _event(machine, transition, step))}
+
+
 async def move(tx: Tx, machine: Machine, step: Step) -> dict[str, Any]:
     """Make the change or raise; returns the row as it now is."""
-    transition = machine.declared(step.source, step.target, step.by)
-    event = _event(machine, transition, step)
-    moved = await fetch_one(tx, _move_statement(machine, step), _move_values(machine, step, event))
+    moved = await fetch_one(tx, *move_query(machine, step))
     if moved is None:
-        raise PenstockError(
-            error_codes.STATE_CHANGED, entity=machine.entity, id=step.entity_id, expected=step.source, to=step.target
-        )
+        raise lost_race(machine, step)
     return moved
+
+
+def move_query(machine: Machine, step: Step) -> Query:
+    """What `move` runs, for a GroupCommit; no row: `lost_race`."""
+    transition = machine.declared(step.source, step.target, step.by)
+    shape = (tuple(step.changes), tuple(step.guards))
+    text = machine.text_of(shape, lambda: _move_statement(machine, step))
+    values = {"key": step.entity_id, "current": str(step.source), "next": str(step.target)}
+    values |= _facts(machine, step, _event(machine, transition, step))
+    values |= {f"if_{name}": value for name, value in step.guards.items()}
+    for name, value in step.changes.items():
+        values[f"set_{name}"] = json.dumps(value) if isinstance(value, dict) else value
+    return text, values
+
+
+def lost_race(machine: Machine, step: Step) -> PenstockError:
+    return PenstockError(
+        error_codes.STATE_CHANGED, entity=machine.entity, id=step.entity_id, expected=step.source, to=step.target
+    )
 
 
 def _event(machine: Machine, transition: Transition, step: Step) -> Event:
@@ -143,6 +174,26 @@ def _event(machine: Machine, transition: Transition, step: Step) -> Event:
     )
 
 
+_HISTORY = sql.SQL(
+    "insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
+    " select %(entity)s, %(id)s, %(source)s, %(target)s, %(trigger)s, %(operator)s"
+)
+_ANNOUNCEMENT = sql.SQL(
+    "insert into outbox_events ({columns}) select %(event_type)s, %(entity)s, %(id)s, {merchant}, %(order_key)s,"
+    " %(slot)s, %(notice)s, %(topics)s, %(payload)s::jsonb, %(trace)s"
+)
+
+
+def _enter_statement(insert: str) -> sql.Composed:
+    return sql.SQL(
+        "with made as ({insert}), history as ({history} from made), event as ({event} from made) select * from made"
+    ).format(
+        insert=sql.SQL(insert),  # written in code, never from input
+        history=_HISTORY,
+        event=_ANNOUNCEMENT.format(columns=sql.SQL(COLUMNS), merchant=sql.SQL("%(merchant_id)s::text")),
+    )
+
+
 def _move_statement(machine: Machine, step: Step) -> sql.Composed:
     sets = [sql.SQL("{} = %(next)s").format(sql.Identifier(machine.column))]
     sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in step.changes]
@@ -154,37 +205,27 @@ def _move_statement(machine: Machine, step: Step) -> sql.Composed:
         merchant = sql.SQL("moved.{}").format(sql.Identifier(machine.merchant_column))
     return sql.SQL(
         "with moved as (update {table} set {sets} where {key} = %(key)s and {column} = %(current)s{guards}"
-        " returning *),"
-        " history as (insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
-        "  select %(entity)s, %(id)s, %(source)s, %(target)s, %(trigger)s, %(operator)s from moved),"
-        " event as (insert into outbox_events ({columns})"
-        "  select %(event_type)s, %(entity)s, %(id)s, {merchant}, %(order_key)s, %(slot)s, %(notice)s, %(topics)s,"
-        "  %(payload)s::jsonb, %(trace)s from moved)"
-        " select * from moved"
+        " returning *), history as ({history} from moved), event as ({event} from moved) select * from moved"
     ).format(
         table=sql.Identifier(*machine.table.split(".")),
         sets=sql.SQL(", ").join(sets),
         guards=sql.Composed(guards),
         key=sql.Identifier(machine.key),
         column=sql.Identifier(machine.column),
-        columns=sql.SQL(COLUMNS),
-        merchant=merchant,
+        history=_HISTORY,
+        event=_ANNOUNCEMENT.format(columns=sql.SQL(COLUMNS), merchant=merchant),
     )
 
 
-def _move_values(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
+def _facts(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
+    """What the history and the outbox are told."""
     event_type, _, _, merchant_id, order_key, slot, notice, topics, payload, trace = row_of(event)
-    values: dict[str, Any] = {
-        "key": step.entity_id, "current": str(step.source), "next": str(step.target),
-        "entity": machine.entity, "id": step.entity_id, "source": str(step.source), "target": str(step.target),
-        "trigger": step.trigger, "operator": step.operator or step.by, "event_type": event_type,
-        "merchant_id": merchant_id, "order_key": order_key, "slot": slot, "notice": notice, "topics": topics,
-        "payload": payload, "trace": trace,
+    return {
+        "entity": machine.entity, "id": step.entity_id, "target": str(step.target), "trigger": step.trigger,
+        "source": None if step.source is None else str(step.source), "operator": step.operator or step.by,
+        "event_type": event_type, "merchant_id": merchant_id, "order_key": order_key, "slot": slot, "notice": notice,
+        "topics": topics, "payload": payload, "trace": trace,
     }  # fmt: skip
-    values |= {f"if_{name}": value for name, value in step.guards.items()}
-    for name, value in step.changes.items():
-        values[f"set_{name}"] = json.dumps(value) if isinstance(value, dict) else value
-    return values
 
 
 def diagram(machine: Machine) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.kernel import error_codes
 from penstock.kernel.db import Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.statemachine import Step, enter, move
+from penstock.kernel.statemachine import Query, Step, enter_query, move, move_query
 from penstock.uploads.tus.states import UPLOAD, UploadStatus
 
 
@@ -38,13 +38,20 @@ class Upload:
         return self.received == self.length
 
 
+def from_row(row: dict[str, Any] | None) -> Upload | None:
+    return None if row is None else _upload(row)
+
+
 def _upload(row: dict[str, Any]) -> Upload:
     return Upload(**{**row, "status": UploadStatus(row["status"])})
 
 
+def find_query(upload_id: str) -> Query:
+    return "select * from tus_uploads where upload_id = %(id)s", {"id": upload_id}
+
+
 async def find(tx: Tx, upload_id: str) -> Upload | None:
-    row = await fetch_one(tx, "select * from tus_uploads where upload_id = %s", (upload_id,))
-    return _upload(row) if row else None
+    return from_row(await fetch_one(tx, *find_query(upload_id)))
 
 
 def present(upload: Upload | None, upload_id: str, merchant_id: str) -> Upload:
@@ -61,27 +68,24 @@ async def find_all(tx: Tx, upload_ids: Sequence[str]) -> dict[str, Upload]:
     return {row["upload_id"]: _upload(row) for row in rows}
 
 
-async def begin(tx: Tx, upload: Upload, *, slots: int) -> bool:
-    """Record a new upload in its first state; False when the merchant has too many unfinished ones."""
-    made = await fetch_one(
-        tx,
-        "insert into tus_uploads (upload_id, merchant_id, created_by, status, filename, metadata, concat, length,"
-        " received, expires_at, finished_at)"
-        " select %(upload_id)s, %(merchant_id)s, %(created_by)s, %(status)s, %(filename)s, %(metadata)s, %(concat)s,"
-        " %(length)s, %(received)s, %(expires_at)s, %(finished_at)s"
-        " where (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING')"
-        " < %(slots)s returning 1",
-        {
-            "upload_id": upload.upload_id, "merchant_id": upload.merchant_id, "created_by": upload.created_by,
-            "status": str(upload.status), "filename": upload.filename, "metadata": upload.metadata,
-            "concat": upload.concat, "length": upload.length, "received": upload.received,
-            "expires_at": upload.expires_at, "finished_at": upload.finished_at, "slots": slots,
-        },
-    )  # fmt: skip
-    if made is None:
-        return False
-    await enter(tx, UPLOAD, _step(upload, None, upload.status, "created"))
-    return True
+_BEGIN = (
+    "insert into tus_uploads (upload_id, merchant_id, created_by, status, filename, metadata, concat, length, received,"
+    " expires_at, finished_at)"
+    " select %(id)s, %(merchant_id)s, %(created_by)s, %(target)s, %(filename)s, %(metadata)s, %(concat)s,"
+    " %(length)s::bigint, %(received)s, %(expires_at)s, %(finished_at)s::timestamptz"
+    " where (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING') < %(slots)s"
+    " returning *"
+)
+
+
+def begin_query(upload: Upload, *, slots: int) -> Query:
+    """Record a new upload in its first state; no row when the merchant has too many unfinished ones."""
+    values = {
+        "created_by": upload.created_by, "filename": upload.filename, "metadata": upload.metadata,
+        "concat": upload.concat, "length": upload.length, "received": upload.received,
+        "expires_at": upload.expires_at, "finished_at": upload.finished_at, "slots": slots,
+    }  # fmt: skip
+    return enter_query(UPLOAD, _step(upload, None, upload.status, "created"), _BEGIN, values)
 
 
 async def declare_length(tx: Tx, upload: Upload, length: int) -> Upload | None:
@@ -95,26 +99,24 @@ async def declare_length(tx: Tx, upload: Upload, length: int) -> Upload | None:
     return _upload(row) if row else None
 
 
-async def advance(tx: Tx, upload: Upload, received: int, expires_at: datetime) -> Upload | None:
-    """Move the offset as the one who may; None when somebody else has moved it, or may now instead."""
-    row = await fetch_one(
-        tx,
+def advance_query(upload: Upload, received: int, expires_at: datetime) -> Query:
+    """Move the offset as the one who may; no row when somebody else has moved it, or may now instead."""
+    text = (
         "update tus_uploads set received = %(to)s, expires_at = %(expires_at)s, leased_until = null"
         " where upload_id = %(id)s and status = 'UPLOADING' and received = %(from)s and lease_token = %(token)s"
-        " returning *",
-        {"id": upload.upload_id, "from": upload.received, "to": received, "token": upload.lease_token,
-         "expires_at": expires_at},
-    )  # fmt: skip
-    return _upload(row) if row else None
+        " returning *"
+    )
+    moved = {"from": upload.received, "to": received, "token": upload.lease_token, "expires_at": expires_at}
+    return text, {"id": upload.upload_id, **moved}
 
 
-async def finish(tx: Tx, upload: Upload, received: int, now: datetime, expires_at: datetime) -> Upload:
-    """Move the offset to the end; STATE_CHANGED when that is not ours to do any more."""
+def finish_query(upload: Upload, received: int, now: datetime, expires_at: datetime) -> Query:
+    """Move the offset to the end; no row when that is not ours to do any more."""
     changes = {"received": received, "finished_at": now, "expires_at": expires_at, "lease_owner": None,
                "leased_until": None}  # fmt: skip
     guards = {"received": upload.received, "lease_token": upload.lease_token}
     step = _step(upload, UploadStatus.UPLOADING, UploadStatus.FINISHED, "uploaded", changes=changes, guards=guards)
-    return _upload(await move(tx, UPLOAD, step))
+    return move_query(UPLOAD, step)
 
 
 async def stay(tx: Tx, upload: Upload, owner: str) -> Upload | None:

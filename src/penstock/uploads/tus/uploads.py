@@ -21,6 +21,7 @@ from penstock.kernel.db import Database
 from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
+from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.identity import Caller
 from penstock.uploads.tus import files, metrics, protocol, store
 from penstock.uploads.tus.files import DataFile
@@ -67,7 +68,10 @@ class Uploads:
         self._database = database
         self._clock = clock
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
-        self._desk = Desk(database, settings, clock, name, threads, asyncio.get_running_loop().create_future())
+        self._ledger = GroupCommit(database)
+        self._desk = Desk(
+            database, self._ledger, settings, clock, name, threads, asyncio.get_running_loop().create_future()
+        )
 
     def interrupt(self) -> None:
         """Requests under way count what they have and end; clients come back to another instance, or later."""
@@ -110,9 +114,7 @@ class Uploads:
 
     async def _begin(self, upload: Upload) -> Upload:
         slots = self.settings.tus_slots_per_merchant
-        async with self._database.transaction() as tx, tx.pipeline():
-            begun = await store.begin(tx, upload, slots=slots)
-        if not begun:
+        if await self._ledger.run(*store.begin_query(upload, slots=slots)) is None:
             raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, slots=slots, retry_after=60)
         if upload.length == 0:
             return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
@@ -142,7 +144,7 @@ class Uploads:
         await self.in_thread(files.join, sources, self.path(upload.upload_id))
         reach("upload.joined")
         async with self._database.transaction() as tx:
-            await store.begin(tx, upload, slots=1 << 31)
+            await tx.execute(*store.begin_query(upload, slots=1 << 30))
             await store.expire_soon(tx, part_ids, now + _KEPT_AFTER_JOINING)
         return upload
 
@@ -150,8 +152,7 @@ class Uploads:
 
     async def find(self, upload_id: str, merchant_id: str) -> Upload:
         """UPLOAD_NOT_FOUND also for another merchant's; UPLOAD_GONE for one that has ended."""
-        async with self._database.statement() as tx:
-            upload = await store.find(tx, upload_id)
+        upload = store.from_row(await self._ledger.run(*store.find_query(upload_id)))
         return store.present(upload, upload_id, merchant_id)
 
     async def offset(self, upload_id: str, merchant_id: str) -> Upload:

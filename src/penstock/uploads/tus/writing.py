@@ -36,6 +36,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
+from penstock.kernel.groupcommit import GroupCommit
 from penstock.uploads.tus import metrics, store
 from penstock.uploads.tus.files import DataFile
 from penstock.uploads.tus.protocol import Checksum
@@ -62,6 +63,7 @@ class Desk:
     """What every writer of a process shares."""
 
     database: Database
+    ledger: GroupCommit  # offsets of many uploads are counted in one commit
     settings: UploadSettings
     clock: Clock
     name: str
@@ -74,15 +76,11 @@ class Desk:
     async def record(self, upload: Upload, received: int) -> Upload:
         """Move the offset, to the end if that is where it is; UPLOAD_LOCKED if that is not ours to do any more."""
         now = self.clock.now()
-        async with self.database.statement() as tx:
-            if received == upload.length:
-                try:
-                    return await store.finish(tx, upload, received, now, now + self.settings.tus_finished_hours)
-                except PenstockError as lost:
-                    if lost.code is not error_codes.STATE_CHANGED:
-                        raise
-                    raise fenced_off(upload) from None
-            moved = await store.advance(tx, upload, received, now + self.settings.tus_expiry_hours)
+        if received == upload.length:
+            query = store.finish_query(upload, received, now, now + self.settings.tus_finished_hours)
+        else:
+            query = store.advance_query(upload, received, now + self.settings.tus_expiry_hours)
+        moved = store.from_row(await self.ledger.run(*query))
         if moved is None:
             raise fenced_off(upload)
         return moved

@@ -1,0 +1,67 @@
+"""Statements of many requests, sent together: one round trip and one commit for all that wait.
+
+A request hands in one statement and gets its first row. While a group is under way the next one gathers, so a lone
+statement never waits and a crowd shares. If a statement of a group is refused, nothing of the group is kept and
+each is run alone, so that a fault hits only the one that has it. Each is answered after its commit.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+
+from penstock.kernel.db import Database
+from penstock.kernel.errors import PenstockError
+
+Row = dict[str, Any] | None
+_MOST = 64
+
+
+class GroupCommit:
+    """One per process and purpose."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: list[tuple[str, Mapping[str, Any], asyncio.Future[Row]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def run(self, query: str, values: Mapping[str, Any]) -> Row:
+        """The first row of the statement, committed; None when it has none."""
+        answer: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
+        self._waiting.append((query, values, answer))
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run_groups(), name="group commit")
+        return await answer
+
+    async def _run_groups(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+            try:
+                await self._run_group(group)
+            except psycopg.Error:
+                for one in group:
+                    await self._run_alone(one)
+            except PenstockError as away:  # what became of the group nobody knows: it must not be run again
+                for _, _, answer in group:
+                    _fail(answer, away)
+
+    async def _run_group(self, group: list[tuple[str, Mapping[str, Any], asyncio.Future[Row]]]) -> None:
+        async with self._database.statement() as connection:
+            async with connection.pipeline():
+                cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
+            rows = [await cursor.fetchone() for cursor in cursors]
+        for (_, _, answer), row in zip(group, rows, strict=True):
+            if not answer.done():  # the request may have been cut off
+                answer.set_result(row)
+
+    async def _run_alone(self, one: tuple[str, Mapping[str, Any], asyncio.Future[Row]]) -> None:
+        try:
+            await self._run_group([one])
+        except (psycopg.Error, PenstockError) as failure:
+            _fail(one[2], failure)
+
+
+def _fail(answer: "asyncio.Future[Row]", failure: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(failure)
