@@ -1,8 +1,9 @@
 """Uploads: one of 1 GiB in 8 MiB requests, three at once, and 2,000 small ones, over loopback to disk.
 
-Beside ours runs a bare endpoint of the same HTTP server, which writes each body to a file and syncs it as we do but
-promises nothing else, and `@tus/server` with its file store (which never syncs) if Node is here, and tusd if it is on
-the PATH. The candidates take turns, and the medians count, as disks and neighbours make noise.
+Beside ours run a bare endpoint of the same HTTP server, which writes each body to a file and syncs it as we do but
+promises nothing else; the same without the sync (`unsynced`: what syncing costs); `@tus/server` with its file store,
+which never syncs, if Node is here; and tusd if it is on the PATH. The candidates take turns, and the medians count,
+as disks and neighbours make noise.
 """
 
 import asyncio
@@ -162,7 +163,8 @@ def _peak_mb(pid: int) -> float:
 def run() -> dict[str, Any]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=_disk())))
-        candidates = [stack.enter_context(_ours(directory)), stack.enter_context(_bare(directory))]
+        candidates = [stack.enter_context(_ours(directory))]
+        candidates += [stack.enter_context(_bare(directory, name)) for name in ("bare", "unsynced")]
         candidates += [
             peer for peer in (stack.enter_context(_node(directory)), stack.enter_context(_tusd(directory))) if peer
         ]
@@ -178,16 +180,12 @@ def run() -> dict[str, Any]:
 
 
 def _ratios(medians: dict[str, dict[str, float]]) -> dict[str, float]:
-    ours = medians.pop("penstock")
-    ratios = {}
-    for name, theirs in medians.items():
-        for key in ("one_mb_s", "three_mb_s", "small_per_s"):
-            label = "vs_raw" if name == "bare" else f"vs_{name}"
-            ratios[f"{label}_{key.rpartition('_')[0].removesuffix('_mb').removesuffix('_per')}"] = round(
-                ours[key] / theirs[key], 3
-            )
-    medians["penstock"] = ours
-    return ratios
+    ours, ratios = medians["penstock"], {}
+    for name in medians.keys() - {"penstock"}:
+        label = "vs_raw" if name == "bare" else f"vs_{name}"
+        for key, what in (("one_mb_s", "one"), ("three_mb_s", "three"), ("small_per_s", "small")):
+            ratios[f"{label}_{what}"] = round(ours[key] / medians[name][key], 3)
+    return dict(sorted(ratios.items()))
 
 
 def _figures(medians: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -222,11 +220,11 @@ def _ours(directory: Path) -> Iterator[Candidate]:
 
 
 @contextmanager
-def _bare(directory: Path) -> Iterator[Candidate]:
-    home, port = directory / "bare", _free_port()
+def _bare(directory: Path, name: str) -> Iterator[Candidate]:
+    home, port = directory / name, _free_port()
     home.mkdir()
-    with _process([sys.executable, __file__, "bare", str(port), str(home)], port) as pid:
-        yield Candidate("bare", port, "/files", pid)
+    with _process([sys.executable, __file__, name, str(port), str(home)], port) as pid:
+        yield Candidate(name, port, "/files", pid)
 
 
 @contextmanager
@@ -285,7 +283,7 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-async def _serve_bare(port: int, directory: Path) -> None:
+async def _serve_bare(port: int, directory: Path, *, synced: bool) -> None:
     """POST makes a name; PATCH streams the body to the end of its file, in the thread pool, and syncs it."""
     from granian.constants import Interfaces
     from granian.server.embed import Server
@@ -316,7 +314,7 @@ async def _serve_bare(port: int, directory: Path) -> None:
             if size >= MiB:
                 await asyncio.to_thread(os.writev, descriptor, gathered)
                 gathered, size = [], 0
-        await asyncio.to_thread(lambda: (os.writev(descriptor, gathered), os.fdatasync(descriptor)))
+        await asyncio.to_thread(lambda: (os.writev(descriptor, gathered), os.fdatasync(descriptor) if synced else None))
         os.close(descriptor)
 
     server = Server(app, port=port, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
@@ -325,9 +323,9 @@ async def _serve_bare(port: int, directory: Path) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["bare", port, directory]:
+        case ["bare" | "unsynced" as name, port, directory]:
             import uvloop
 
-            uvloop.run(_serve_bare(int(port), Path(directory)))
+            uvloop.run(_serve_bare(int(port), Path(directory), synced=name == "bare"))
         case _:
             sys.stdout.write(json.dumps(run(), indent=2) + "\n")

@@ -1,0 +1,60 @@
+"""Statements of many callers share a commit; a fault stays with the one that has it."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from penstock.kernel.db import Database, fetch_all
+from penstock.kernel.groupcommit import GroupCommit
+
+_INSERT = "insert into sharing (id) values (%(id)s) returning id, pg_current_xact_id()::text as xact"
+
+
+@pytest.fixture
+async def group(database: Database):
+    async with database.transaction() as tx:
+        await tx.execute("create table if not exists sharing (id int primary key)")
+        await tx.execute("truncate sharing")
+    return GroupCommit(database)
+
+
+async def ids(database: Database) -> list[int]:
+    async with database.transaction() as tx:
+        return [row["id"] for row in await fetch_all(tx, "select id from sharing order by id")]
+
+
+class TestSharing:
+    async def test_each_caller_gets_its_own_row(self, group):
+        rows = await asyncio.gather(*(group.run(_INSERT, {"id": n}) for n in range(200)))
+        assert [row["id"] for row in rows] == list(range(200))
+
+    async def test_those_that_wait_share_transactions(self, group):
+        rows = await asyncio.gather(*(group.run(_INSERT, {"id": n}) for n in range(200)))
+        assert len({row["xact"] for row in rows}) < 10
+
+    async def test_a_statement_without_rows_gives_none(self, group):
+        assert await group.run("select 1 where %(yes)s", {"yes": False}) is None
+
+    async def test_what_was_answered_is_committed(self, group, database):
+        await group.run(_INSERT, {"id": 7})
+        assert await ids(database) == [7]
+
+
+class TestFaults:
+    async def test_a_fault_hits_only_the_one_that_has_it(self, group, database):
+        await group.run(_INSERT, {"id": 5})
+        found = await asyncio.gather(*(group.run(_INSERT, {"id": n}) for n in range(10)), return_exceptions=True)
+        assert isinstance(found[5], psycopg.errors.UniqueViolation)
+        assert all(isinstance(row, dict) for n, row in enumerate(found) if n != 5)
+        assert await ids(database) == list(range(10))
+
+    async def test_a_caller_that_gave_up_does_not_disturb_the_others(self, group, database):
+        first = asyncio.create_task(group.run(_INSERT, {"id": 1}))
+        gone = asyncio.create_task(group.run(_INSERT, {"id": 2}))
+        last = asyncio.create_task(group.run(_INSERT, {"id": 3}))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert (await first)["id"] == 1
+        assert (await last)["id"] == 3
+        assert (await group.run(_INSERT, {"id": 4}))["id"] == 4
