@@ -7,7 +7,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,10 @@ class Checksum:
     algorithm: str
     expected: bytes
     hasher: Any = field(compare=False)
+
+    def update(self, buffers: Iterable[bytes]) -> None:
+        for buffer in buffers:
+            self.hasher.update(buffer)
 
     @property
     def matches(self) -> bool:

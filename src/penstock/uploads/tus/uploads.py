@@ -171,6 +171,10 @@ class Uploads:
     # ── append ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def append(self, upload_id: str, merchant_id: str, chunk: Chunk, body: Body) -> Upload:
+        if not self.path(upload_id).exists():  # nothing has arrived yet, or it has all been handed over
+            upload = await self.find(upload_id, merchant_id)
+            if upload.status is not UploadStatus.UPLOADING:
+                return await _expect_nothing(await self._checked(upload, chunk), body)
         with metrics.ACTIVE.track_inprogress():
             async with self._locked(upload_id, merchant_id) as (file, found):
                 upload = await self._checked(found, chunk)
@@ -192,10 +196,7 @@ class Uploads:
             file.close()
 
     async def _open(self, upload_id: str, merchant_id: str) -> DataFile:
-        path = self.path(upload_id)
-        if not path.exists():
-            await self.find(upload_id, merchant_id)  # no file is made for an upload that is not there
-        file = await self.in_thread(DataFile.open, path)
+        file = await self.in_thread(DataFile.open, self.path(upload_id))
         if await self._lock(file):
             return file
         file.close()

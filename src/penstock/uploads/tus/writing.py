@@ -27,6 +27,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -117,6 +118,7 @@ class Writer:
         self._writing: asyncio.Future[None] | None = None
         self._recorded_at = desk.clock.monotonic()
         self._stays = False  # others know that we may come back from a pause
+        self._disk_failed = False  # what is beyond the counted offset may be full of holes
 
     async def take_in(self, body: Body) -> Upload:
         """Until the body ends. Whatever arrived before trouble counts, unless a checksum is owed."""
@@ -125,7 +127,7 @@ class Writer:
                 await self._gather(piece)
             return await self._end()
         except (PenstockError, ClientGone, asyncio.CancelledError):
-            if self._checksum is None:
+            if self._checksum is None and not self._disk_failed:
                 await self._keep()
             raise
         finally:
@@ -162,25 +164,24 @@ class Writer:
         if writing is not None:
             await finished(writing)
 
-    def _write_now(self, buffers: list[bytes], position: int) -> None:
-        self._file.write(buffers, position)
-        if self._checksum is not None:
-            for buffer in buffers:
-                self._checksum.hasher.update(buffer)
+    def _write_now(self, buffers: list[bytes], position: int, *, sync: bool = False) -> None:
+        """In a thread. After a failure nothing more counts: a disk that failed to sync once may claim success later."""
+        try:
+            if buffers:
+                self._file.write(buffers, position)
+            if self._checksum is not None:
+                self._checksum.update(buffers)
+            reach("upload.written")
+            if sync and (self._checksum is None or self._checksum.matches):
+                self._file.sync()
+        except BaseException:
+            self._disk_failed = True
+            raise
 
     async def _sync(self) -> None:
         """Everything that arrived is on disk when this returns, unless its checksum is wrong."""
         await self._flushed()
-        buffers, position = self._handed_over()
-
-        def write_and_sync() -> None:
-            if buffers:
-                self._write_now(buffers, position)
-            reach("upload.written")
-            if self._checksum is None or self._checksum.matches:
-                self._file.sync()
-
-        await self._desk.in_thread(write_and_sync)
+        await self._desk.in_thread(partial(self._write_now, *self._handed_over(), sync=True))
 
     # ── the offset ───────────────────────────────────────────────────────────────────────────────────────────
 
