@@ -1,25 +1,27 @@
 """State machines as data: what may follow what, who may do it, and what is announced.
 
-Each domain declares one `Machine` literal in its `states.py`. Two functions write a status, and nothing else
+Each domain declares one `Machine` literal in its `states.py`. These functions write a status, and nothing else
 does (an architecture test reads the SQL of the whole package to prove it):
 
   `enter`  records the first state of a row that the domain's store has just inserted
   `move`   changes the state: guarded UPDATE … WHERE status = expected, the row in `state_transitions` and the
            outbox event, in one statement, so that they stand or fall together
+  `move_many`  the same for many rows of one whole, in one statement: those still in the expected state move, each
+           with its row in `state_transitions`; the events are about the whole and tell of up to 50 rows each
 
 A move that is not declared is a fault of ours and raises TRANSITION_UNDECLARED or TRANSITION_DENIED. A move that
 lost a race (the row is gone, no longer in the expected state, or a guarded column has changed) raises STATE_CHANGED.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from psycopg import sql
 
 from penstock.kernel import error_codes, json
-from penstock.kernel.db import Tx, fetch_one
+from penstock.kernel.db import Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import COLUMNS, announce, row_of
@@ -115,6 +117,25 @@ class Step:
     guards: Mapping[str, Any] = field(default_factory=dict)  # other columns that must have these values, for `move`
 
 
+MOST_IN_AN_EVENT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One change of state that somebody wants to make to many rows of one whole (the pages of a job, say)."""
+
+    entity_ids: Sequence[Any]
+    source: StrEnum
+    target: StrEnum
+    by: str
+    trigger: str
+    event: Event  # about the whole; its payload is completed with the rows that moved
+    listed_as: str  # under this name
+    facts: Mapping[str, str] = field(default_factory=dict)  # what is told of a row besides its status: name → column
+    changes: Mapping[str, Any] = field(default_factory=dict)  # other columns, the same for all
+    operator: str | None = None
+
+
 async def enter(tx: Tx, machine: Machine, step: Step) -> None:
     """Record the first state of a row that this transaction has inserted."""
     transition = machine.declared(None, step.target, step.by)
@@ -149,15 +170,23 @@ def move_query(machine: Machine, step: Step) -> Query:
     values = {"key": step.entity_id, "current": str(step.source), "next": str(step.target)}
     values |= _facts(machine, step, _event(machine, transition, step))
     values |= {f"if_{name}": value for name, value in step.guards.items()}
-    for name, value in step.changes.items():
-        values[f"set_{name}"] = json.dumps(value) if isinstance(value, dict) else value
-    return text, values
+    return text, values | _changed(step.changes)
 
 
 def lost_race(machine: Machine, step: Step) -> PenstockError:
     return PenstockError(
         error_codes.STATE_CHANGED, entity=machine.entity, id=step.entity_id, expected=step.source, to=step.target
     )
+
+
+async def move_many(tx: Tx, machine: Machine, batch: Batch) -> list[dict[str, Any]]:
+    """Move the rows that are in the expected state; returns them as they now are. The others are left alone."""
+    transition = machine.declared(batch.source, batch.target, batch.by)
+    if not batch.entity_ids:
+        return []
+    payload = {"from": batch.source, "to": batch.target, "trigger": batch.trigger, **batch.event.payload}
+    event = replace(batch.event, payload=payload, notice=transition.notice)
+    return await fetch_all(tx, _move_many_statement(machine, batch), _move_many_values(machine, batch, event))
 
 
 def _event(machine: Machine, transition: Transition, step: Step) -> Event:
@@ -226,6 +255,53 @@ def _facts(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
         "event_type": event_type, "merchant_id": merchant_id, "order_key": order_key, "slot": slot, "notice": notice,
         "topics": topics, "payload": payload, "trace": trace,
     }  # fmt: skip
+
+
+def _move_many_statement(machine: Machine, batch: Batch) -> sql.Composed:
+    """Rows are locked in the order of their keys, so that two batches never wait for each other in a circle."""
+    sets = [sql.SQL("{} = %(target)s").format(sql.Identifier(machine.column))]
+    sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in batch.changes]
+    facts = [
+        sql.SQL("{}, part.{}").format(sql.Literal(name), sql.Identifier(column)) for name, column in batch.facts.items()
+    ]
+    return sql.SQL(
+        "with chosen as (select {key} from {table} where {key} = any(%(keys)s) and {column} = %(source)s"
+        "  order by {key} for update),"
+        " moved as (update {table} t set {sets} from chosen where t.{key} = chosen.{key} returning t.*),"
+        " history as (insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
+        "  select %(entity)s, moved.{key}::text, %(source)s, %(target)s, %(trigger)s, %(operator)s from moved"
+        "  order by moved.{key}),"
+        " part as (select moved.*, (row_number() over (order by moved.{key}) - 1) / %(most)s as part_no from moved),"
+        " event as (insert into outbox_events ({columns})"
+        "  select %(event_type)s, %(about)s, %(about_id)s, %(merchant_id)s, %(order_key)s, %(slot)s, %(notice)s,"
+        "  %(topics)s, %(payload)s::jsonb || jsonb_build_object(%(listed_as)s::text,"
+        "   jsonb_agg(jsonb_build_object({facts}) order by part.{key})), %(trace)s"
+        "  from part group by part_no order by part_no)"
+        " select * from moved order by {key}"
+    ).format(
+        table=sql.Identifier(*machine.table.split(".")),
+        sets=sql.SQL(", ").join(sets),
+        key=sql.Identifier(machine.key),
+        column=sql.Identifier(machine.column),
+        columns=sql.SQL(COLUMNS),
+        facts=sql.SQL(", ").join([*facts, sql.SQL("'status', %(target)s::text")]),
+    )
+
+
+def _move_many_values(machine: Machine, batch: Batch, event: Event) -> dict[str, Any]:
+    event_type, about, about_id, merchant_id, order_key, slot, notice, topics, payload, trace = row_of(event)
+    values: dict[str, Any] = {
+        "keys": list(batch.entity_ids), "source": str(batch.source), "target": str(batch.target),
+        "entity": machine.entity, "trigger": batch.trigger, "operator": batch.operator or batch.by,
+        "event_type": event_type, "about": about, "about_id": about_id, "merchant_id": merchant_id,
+        "order_key": order_key, "slot": slot, "notice": notice, "topics": topics, "payload": payload, "trace": trace,
+        "listed_as": batch.listed_as, "most": MOST_IN_AN_EVENT,
+    }  # fmt: skip
+    return values | _changed(batch.changes)
+
+
+def _changed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"set_{name}": json.dumps(value) if isinstance(value, dict) else value for name, value in changes.items()}
 
 
 def diagram(machine: Machine) -> str:

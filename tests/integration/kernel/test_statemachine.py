@@ -8,13 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support import machines
-from tests.support.machines import JOB
+from tests.support.machines import JOB, PAGE
 
 from penstock.documents.states import JobStatus as Job
+from penstock.documents.states import PageStatus as Page
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.statemachine import Machine, Step, Transition, arrow, diagram, enter, move
+from penstock.kernel.events import Event
+from penstock.kernel.statemachine import Batch, Machine, Step, Transition, arrow, diagram, enter, move, move_many
 from penstock.kernel.workers import WORKER
 
 
@@ -171,6 +173,86 @@ class TestMoving:
             with pytest.raises(PenstockError) as lost:
                 await move(tx, JOB, Step(str(uuid4()), Job.UPLOADED, Job.EVALUATING, by="gateway", trigger="t"))
         assert lost.value.code is error_codes.STATE_CHANGED
+
+
+class TestMovingMany:
+    async def begin_many(self, database: Database, number: int) -> list[str]:
+        async with database.transaction() as tx:
+            rows = await fetch_all(
+                tx,
+                "insert into machine_page (id, status, note) select gen_random_uuid(), 'PENDING', 'p' || n"
+                " from generate_series(1, %s) n returning id",
+                (number,),
+            )
+        return sorted(row["id"] for row in rows)
+
+    def batch(self, ids, target=Page.AI_QUEUED, **more) -> Batch:
+        about = Event("job.pages_queued", "job", "j1", {"job": "j1"}, merchant_id="m1", topics=("job:j1",))
+        wanted = {"by": "pipeline", "trigger": "t", "event": about, "listed_as": "pages", "facts": {"name": "note"}}
+        return Batch(ids, Page.PENDING, target, **{**wanted, **more})
+
+    async def told(self, database: Database) -> tuple[list[dict], list[dict]]:
+        async with database.transaction() as tx:
+            history = await fetch_all(tx, "select * from state_transitions order by id")
+            events = await fetch_all(tx, "select * from outbox_events order by event_id")
+        return history, events
+
+    async def test_each_row_is_recorded_and_fifty_share_an_event(self, database):
+        ids = await self.begin_many(database, 120)
+        async with database.transaction() as tx:
+            moved = await move_many(tx, PAGE, self.batch(ids, changes={"merchant_id": "m9"}))
+        assert [row["id"] for row in moved] == ids
+        assert {(row["status"], row["merchant_id"]) for row in moved} == {("AI_QUEUED", "m9")}
+        history, events = await self.told(database)
+        assert [row["entity_id"] for row in history] == [str(each) for each in ids]
+        assert {(row["from_status"], row["to_status"], row["operator"]) for row in history} == {
+            ("PENDING", "AI_QUEUED", "pipeline")
+        }
+        assert [len(row["payload"]["pages"]) for row in events] == [50, 50, 20]
+        listed = [page for row in events for page in row["payload"]["pages"]]
+        assert listed == [{"name": row["note"], "status": "AI_QUEUED"} for row in moved]
+        assert {
+            (row["event_type"], row["entity_id"], row["merchant_id"], row["payload"]["to"], row["topics"][0])
+            for row in events
+        } == {("job.pages_queued", "j1", "m1", "AI_QUEUED", "job:j1")}
+
+    async def test_people_are_told_as_the_arrow_says(self, database):
+        [only] = await self.begin_many(database, 1)
+        async with database.transaction() as tx:
+            await move_many(tx, PAGE, self.batch([only], Page.BLANK))
+        _, [event] = await self.told(database)
+        assert event["notice"] == PAGE.find(Page.PENDING, Page.BLANK).notice
+
+    async def test_rows_that_have_moved_on_are_left_alone(self, database):
+        ids = await self.begin_many(database, 3)
+        async with database.transaction() as tx:
+            await move_many(tx, PAGE, self.batch(ids[:1], Page.BLANK))
+            moved = await move_many(tx, PAGE, self.batch([*ids, uuid4()]))
+            assert [row["id"] for row in moved] == ids[1:]
+            assert await move_many(tx, PAGE, self.batch(ids)) == []
+            assert await move_many(tx, PAGE, self.batch([])) == []
+        history, events = await self.told(database)
+        assert len(history) == 3
+        assert [len(row["payload"]["pages"]) for row in events] == [1, 2]
+
+    async def test_racing_batches_move_each_row_once(self, database):
+        ids = await self.begin_many(database, 60)
+
+        async def race(turn: int) -> int:
+            async with database.transaction() as tx:
+                return len(await move_many(tx, PAGE, self.batch(ids[::-1] if turn % 2 else ids)))
+
+        assert sum(await asyncio.gather(*(race(turn) for turn in range(8)))) == 60
+        history, _ = await self.told(database)
+        assert len({row["entity_id"] for row in history}) == len(history) == 60
+
+    async def test_an_undeclared_or_denied_move_is_refused(self, database):
+        ids = await self.begin_many(database, 1)
+        async with database.transaction() as tx:
+            for batch in (self.batch(ids, Page.SKIPPED), self.batch(ids, by="output")):
+                with pytest.raises(PenstockError) as refused:
+                    await move_many(tx, PAGE, batch)
+                assert refused.value.code in {error_codes.TRANSITION_UNDECLARED, error_codes.TRANSITION_DENIED}
 
 
 class Light(StrEnum):
