@@ -116,7 +116,8 @@ create table worker_heartbeats (
   last_heartbeat timestamptz not null default now(),
   active_job_ids uuid[] not null default '{}',
   status         text not null default 'ALIVE' check (status in ('ALIVE', 'SUSPECT', 'DEAD')),
-  version        text
+  version        text,
+  takes_jobs     boolean not null default false      -- whether it goes through pages: only such are given jobs
 );
 create index idx_workers_status on worker_heartbeats (status, last_heartbeat);
 
@@ -294,6 +295,7 @@ create table pdf_jobs (
   profile_id            text,
   error_codes           text[] not null default '{}',-- why it was rejected: every reason found
   orphaned_at           timestamptz,
+  hold_token            bigint not null default 0,   -- grows with every worker that takes it: a late one cannot write
   check (route is distinct from 'AUTO' or degrade_reason is null)
 );
 create index idx_jobs_status on pdf_jobs (status);
@@ -343,7 +345,8 @@ create table pages (
 );
 create index idx_pages_job_status on pages (job_id, status);
 create index idx_pages_poll on pages (status, updated_at);
-create index idx_pages_claim on pages (id) where status in ('AI_QUEUED', 'AI_PROCESSING') and leased_until is null;
+create index idx_pages_claim on pages (job_id, page_number)
+  where status in ('AI_QUEUED', 'AI_PROCESSING') and leased_until is null;
 create index idx_pages_leased on pages (leased_until) where leased_until is not null;
 create index idx_pages_dead_letter on pages (job_id) where status = 'DEAD_LETTER';
 

@@ -13,6 +13,10 @@ from typing import Any
 
 import structlog
 
+from penstock.documents.checkpoint import Checkpoints
+from penstock.documents.orphan_settings import OrphanSettings
+from penstock.documents.orphans import OrphanScan
+from penstock.documents.processing import Desk, JobRounds, PageProcessor
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock, SystemClock
@@ -59,6 +63,7 @@ class Settings:
     streams: StreamSettings
     workers: WorkerSettings
     uploads: UploadSettings
+    orphans: OrphanSettings
     relay: RelaySettings
     scheduler: SchedulerSettings
     deliveries: DeliverySettings
@@ -110,13 +115,22 @@ class Parts:
     def deliveries(self) -> Deliveries:
         return Deliveries(self.database, self.receivers, self.settings.deliveries, owner=self.worker_id)
 
-    def heartbeat(self) -> Heartbeat:
-        return Heartbeat(self.database, self.redis, self.keys, self.settings.workers, self.worker_id)
+    def heartbeat(self, *, takes_jobs: bool = False) -> Heartbeat:
+        made = Heartbeat(self.database, self.redis, self.keys, self.settings.workers, self.worker_id)
+        made.takes_jobs = takes_jobs
+        return made
+
+    def job_rounds(self, processor: PageProcessor) -> JobRounds:
+        checkpoints = Checkpoints(self.database, self.redis, self.keys)
+        return JobRounds(Desk(self.database, checkpoints, self.settings.orphans, self.worker_id), processor)
 
     def duties(self) -> list[Duty]:
         """Scheduled work; one line each."""
+        workers, orphans = self.settings.workers, self.settings.orphans
+        scan = OrphanScan(self.database, orphans, workers.heartbeat_ttl_sec, self.settings.runtime.language)
         return [
-            Duty("workers.judge_silence", timedelta(seconds=15), self._judge_silence),
+            Duty("workers.judge_silence", workers.heartbeat_ttl_sec / 6, self._judge_silence),
+            Duty("documents.orphans", orphans.orphan_scan_interval_sec, scan.run),
             Duty("budgets.expire", timedelta(minutes=1), self._expire_budgets),
             Duty("retention.archive", timedelta(hours=6), self._archive),
             Duty("uploads.expire", timedelta(hours=1), Expiry(self.database, self.uploads).run),

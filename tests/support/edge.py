@@ -3,12 +3,13 @@
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from penstock.documents.orphan_settings import OrphanSettings
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
@@ -27,6 +28,7 @@ class EdgeSettings:
     runtime: RuntimeSettings
     identity: IdentitySettings
     webhooks: WebhookSettings
+    orphans: OrphanSettings = field(default_factory=OrphanSettings)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ create table pdf_jobs (
   profile_id            text,
   error_codes           text[] not null default '{}',-- why it was rejected: every reason found
   orphaned_at           timestamptz,
+  hold_token            bigint not null default 0,   -- grows with every worker that takes it: a late one cannot write
   check (route is distinct from 'AUTO' or degrade_reason is null)
 );
 create index idx_jobs_status on pdf_jobs (status);
@@ -158,7 +159,8 @@ create table pages (
 );
 create index idx_pages_job_status on pages (job_id, status);
 create index idx_pages_poll on pages (status, updated_at);
-create index idx_pages_claim on pages (id) where status in ('AI_QUEUED', 'AI_PROCESSING') and leased_until is null;
+create index idx_pages_claim on pages (job_id, page_number)
+  where status in ('AI_QUEUED', 'AI_PROCESSING') and leased_until is null;
 create index idx_pages_leased on pages (leased_until) where leased_until is not null;
 create index idx_pages_dead_letter on pages (job_id) where status = 'DEAD_LETTER';
 
@@ -246,3 +248,6 @@ create index idx_skus_status on skus (status);
 create unique index idx_skus_active on skus (sku_id) where not superseded;
 create index idx_skus_attribute_source on skus (attribute_source);
 create index idx_skus_import_confirmation on skus (import_confirmation);
+
+-- Schedulers show that they live too; only a process that goes through pages is given jobs.
+alter table worker_heartbeats add column takes_jobs boolean not null default false;

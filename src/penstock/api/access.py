@@ -37,6 +37,7 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/workers"): OPERATIONS,
     ("GET", "/api/v1/deliveries"): OPERATIONS,
     ("POST", "/api/v1/deliveries/{delivery_id}/redeliver"): OPERATIONS,
+    ("POST", "/api/v1/jobs/{job_id}/requeue"): OPERATIONS,
     # a merchant's own servers
     ("GET", "/api/v1/webhooks"): CONNECTING,
     ("POST", "/api/v1/webhooks"): CONNECTING,

@@ -9,7 +9,7 @@ from penstock.api import errors, openapi
 from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
-from penstock.api.routes import dashboard, deliveries, health, pages, session, uploads, webhooks, workers
+from penstock.api.routes import dashboard, deliveries, health, pages, requeue, session, uploads, webhooks, workers
 from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
@@ -23,6 +23,7 @@ ROUTERS = (
     dashboard.router,
     workers.router,
     deliveries.router,
+    requeue.router,
     webhooks.router,
 )
 

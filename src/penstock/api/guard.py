@@ -38,7 +38,7 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             request.state.caller = await admitted(request, self.path)
-            if self.body_field is not None:
+            if self.body_field is not None and (self.body_field.field_info.is_required() or _has_body(request)):
                 _check_content_type(request)
             return await handle(Request(request.scope, _bounded(request)))
 
@@ -132,6 +132,10 @@ def require_own_origin(request: Request) -> None:
         ours = bool(host) and request.headers.get("origin", "").partition("://")[2] == host
     if not ours:
         raise PenstockError(error_codes.ORIGIN_DENIED)
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 def _check_content_type(request: Request) -> None:

@@ -84,7 +84,7 @@ PAGE = Machine(
         arrow(None, _Page.PENDING, "gateway"),
         arrow(None, _Page.BLANK, "gateway", "pages_batch_update"),
         arrow(_Page.PENDING, _Page.BLANK, "pipeline", "pages_batch_update"),
-        arrow(_Page.PENDING, _Page.AI_QUEUED, "pipeline"),
+        arrow(_Page.PENDING, _Page.AI_QUEUED, "pipeline", "pages_batch_update"),
         arrow(_Page.PENDING, _Page.HUMAN_QUEUED, "pipeline"),
         arrow(_Page.AI_QUEUED, _Page.AI_PROCESSING, "pipeline"),
         arrow(_Page.AI_PROCESSING, _Page.AI_COMPLETED, "pipeline", "page_completed"),

@@ -154,7 +154,19 @@ JOB_NOT_ORPHANED = _row("JOB_NOT_ORPHANED", Kind.CONFLICT, _W,
     "请刷新任务状态", "Reload the job")
 REQUEUE_LIMIT = _row("REQUEUE_LIMIT", Kind.UNAVAILABLE, _W,
     "24 小时内已重提 3 次", "The job has been requeued three times within 24 hours",
-    "请检查失败原因，或由运维人员处理", "Look into why it fails, or ask an operator")
+    "请先检查失败原因；运维人员可用 force 再次重提", "Look into why it fails; an operator may go beyond with force")
+JOB_NOT_FOUND = _row("JOB_NOT_FOUND", Kind.NOT_FOUND, _E,
+    "未找到该任务", "There is no such job",
+    "请检查任务编号", "Check the job's id")
+JOB_ORPHANED = _row("JOB_ORPHANED", Kind.UNAVAILABLE, _W,
+    "处理该任务的进程已失联，任务暂停", "The worker that had the job has stopped answering, so the job is paused",
+    "系统会在几分钟后自动从断点继续；若未恢复，请联系运维人员", "It goes on by itself from where it was within minutes; if not, ask an operator", retryable=True)
+WORKER_NOT_ALIVE = _row("WORKER_NOT_ALIVE", Kind.CONFLICT, _W,
+    "目标进程不在线或不处理任务", "The worker named is not alive, or is not one that takes jobs",
+    "请从在线进程列表中另选一个，或不指定目标", "Name another from the list of workers, or none")
+NO_LIVING_WORKER = _row("NO_LIVING_WORKER", Kind.UNAVAILABLE, _W,
+    "当前没有可接手任务的在线进程", "No worker that takes jobs is alive",
+    "请先启动一个 worker 再重试", "Start a worker, then try again", retryable=True)
 JOB_TERMINAL = _row("JOB_TERMINAL", Kind.CONFLICT, _W,
     "任务已结束，无法取消", "The job has already ended",
     "无需处理", "Nothing to do")

@@ -83,6 +83,9 @@ class Keys:
     def heartbeat(self, worker_id: str) -> str:
         return f"{self.prefix}:heartbeat:{{{worker_id}}}"
 
+    def checkpoint(self, job_id: str) -> str:
+        return f"{self.prefix}:checkpoint:{{{job_id}}}"
+
     def rate(self, key: str) -> str:
         return f"{self.prefix}:rate:{{{key}}}"
 

@@ -8,7 +8,7 @@ import os
 import socket
 from datetime import timedelta
 from enum import StrEnum
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 from prometheus_client import Counter
@@ -76,6 +76,7 @@ class Heartbeat:
         self._key = keys.heartbeat(worker_id)
         self._settings = settings
         self._worker_id = worker_id
+        self.takes_jobs = False  # reported, so that whoever gives jobs out knows who can do them
 
     async def run(self, stop: asyncio.Event) -> None:
         """Report until told to stop, then say goodbye."""
@@ -116,10 +117,10 @@ class Heartbeat:
     async def _touch(self, tx: Tx) -> None:
         row = await fetch_one(
             tx,
-            "insert into worker_heartbeats (worker_id, hostname, version) values (%s, %s, %s)"
-            " on conflict (worker_id) do update set last_heartbeat = now(), version = excluded.version"
-            " returning status, (xmax = 0) as fresh",
-            (self._worker_id, socket.gethostname(), penstock.__version__),
+            "insert into worker_heartbeats (worker_id, hostname, version, takes_jobs) values (%s, %s, %s, %s)"
+            " on conflict (worker_id) do update set last_heartbeat = now(), version = excluded.version,"
+            " takes_jobs = excluded.takes_jobs returning status, (xmax = 0) as fresh",
+            (self._worker_id, socket.gethostname(), penstock.__version__, self.takes_jobs),
         )
         if row is None or row["fresh"]:
             await enter(tx, WORKER, self._step(None, WorkerStatus.ALIVE, "started"))
@@ -159,4 +160,31 @@ async def all_workers(tx: Tx) -> list[dict[str, object]]:
         tx,
         "select worker_id, hostname, status, started_at, last_heartbeat, active_job_ids, version"
         " from worker_heartbeats order by last_heartbeat desc limit 1000",
+    )
+
+
+async def workers_for_jobs(tx: Tx) -> list[str]:
+    """Who may be given a job: alive, and of the kind that does them. The latest sign of life first."""
+    rows = await fetch_all(
+        tx,
+        "select worker_id from worker_heartbeats where status = 'ALIVE' and takes_jobs order by last_heartbeat desc",
+    )
+    return [row["worker_id"] for row in rows]
+
+
+async def note_job(tx: Tx, worker_id: str, job_id: UUID) -> bool:
+    """Enter a job as the worker's; False if the worker is not alive, so that it must not begin one."""
+    row = await fetch_one(
+        tx,
+        "update worker_heartbeats set active_job_ids = array_append(array_remove(active_job_ids, %(job)s), %(job)s)"
+        " where worker_id = %(worker)s and status in ('ALIVE') returning 1",
+        {"job": job_id, "worker": worker_id},
+    )
+    return row is not None
+
+
+async def forget_job(tx: Tx, worker_id: str, job_id: UUID) -> None:
+    await tx.execute(
+        "update worker_heartbeats set active_job_ids = array_remove(active_job_ids, %s) where worker_id = %s",
+        (job_id, worker_id),
     )

@@ -8,6 +8,7 @@ import structlog
 from arq.worker import Worker, func
 
 from penstock.bootstrap import Parts
+from penstock.documents.processing import PageProcessor
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.deliveries import Deliveries
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable
@@ -18,19 +19,28 @@ log = structlog.get_logger(__name__)
 _SWEEP_SECONDS = 1.0
 
 
-async def run_worker(parts: Parts, stop: asyncio.Event) -> None:
-    """Work until told to stop; then finish what is in hand, hand back the rest, say goodbye."""
+async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProcessor | None = None) -> None:
+    """Work until told to stop; then finish what is in hand, hand back the rest, say goodbye.
+
+    With a `processor` the worker also goes through the pages of jobs, and is given orphaned ones.
+    """
     deliveries = parts.deliveries()
+    rounds = parts.job_rounds(processor) if processor else None
     done = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(parts.heartbeat().run(done))  # alive until it holds nothing any more
+        heartbeat = parts.heartbeat(takes_jobs=rounds is not None)
+        group.create_task(heartbeat.run(done))  # alive until it holds nothing any more
         work = [
             group.create_task(_take_jobs(parts, deliveries, stop)),
             group.create_task(_sweep(deliveries, stop)),
         ]
+        if rounds:
+            work.append(group.create_task(rounds.run(stop)))
         await stop.wait()
         await asyncio.wait(work, timeout=_grace(parts))
         deliveries.hand_back()
+        if rounds:
+            rounds.hand_back()
         await asyncio.wait(work)
         done.set()
 
