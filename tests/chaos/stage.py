@@ -54,11 +54,13 @@ class Stage:
             process.wait()
         self.actors.clear()
 
+    module = "tests.chaos.actors"
+
     def start(self, name: str, role: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a role (see actors.py) under a name; its output goes to a file of that name."""
+        """Start a role (see `module`) under a name; its output goes to a file of that name."""
         with (self.home / f"{name}.log").open("ab") as log:
             self.actors[name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.actors", role],
+                [sys.executable, "-m", self.module, role],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,

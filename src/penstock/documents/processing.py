@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+import psycopg
 import structlog
 
 from penstock.documents import pagework
@@ -68,6 +69,8 @@ class JobRounds:
                 if away.code not in (*_TAKEN_AWAY, error_codes.WORKER_NOT_ALIVE):  # not yet reported, or no more
                     raise_unless_unavailable(away)
                 log.info("rounds.waiting", reason=str(away))
+            except psycopg.Error:  # a job that cannot be taken must not end the role
+                log.exception("rounds.stumbled")
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def hand_back(self) -> None:

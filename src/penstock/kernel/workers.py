@@ -158,7 +158,7 @@ async def all_workers(tx: Tx) -> list[dict[str, object]]:
     """Everyone known, the latest sign of life first."""
     return await fetch_all(
         tx,
-        "select worker_id, hostname, status, started_at, last_heartbeat, active_job_ids, version"
+        "select worker_id, hostname, status, started_at, last_heartbeat, active_job_ids, version, takes_jobs"
         " from worker_heartbeats order by last_heartbeat desc limit 1000",
     )
 

@@ -24,6 +24,7 @@ class Worker(BaseModel):
     last_heartbeat: datetime
     active_job_ids: list[UUID]
     version: str | None
+    takes_jobs: bool = Field(description="Whether it goes through pages, so that jobs can be given to it")
 
 
 class Workers(BaseModel):
