@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -10,8 +11,12 @@ from tests.support.page_jobs import add_job, add_worker, age_orphan, job_row, pa
 
 from penstock.documents import pagework
 from penstock.documents.orphan_settings import OrphanSettings
+from penstock.documents.orphans import OrphanScan
 from penstock.documents.requeue import Wish, hand_over, requeue
-from penstock.kernel.errors import PenstockError
+from penstock.kernel import leases
+from penstock.kernel.errors import Language, PenstockError
+from penstock.kernel.leases import Leasable
+from penstock.kernel.scheduler import Fence
 
 TTL = timedelta(seconds=30)
 BY_HAND = Wish("manual", requested_by="olga")
@@ -210,6 +215,24 @@ class TestRacing:
         assert (await job_row(database, job_id))["status"] == "PROCESSING"
         assert len(await rows(database, "select 1 from job_requeues")) == 1
         assert len(await rows(database, "select 1 from outbox_events where event_type = 'job.requeued'")) == 1
+
+    async def test_a_scan_whose_duty_was_taken_over_writes_nothing(self, database):
+        hold, _ = await held_job(database)
+        await add_worker(database, "a", "DEAD")
+        rested = await orphaned_job(database)
+        await add_worker(database, "b")
+        made = OrphanScan(database, OrphanSettings(), timedelta(seconds=90), Language.EN)
+        duty = Leasable("schedule", "name", ready="true", order="name")
+        async with database.transaction() as tx:
+            await tx.execute("insert into schedule (name) values ('documents.orphans')")
+            [lease] = await leases.claim(tx, duty, owner="s1", ttl=TTL)
+            await tx.execute("update schedule set lease_token = lease_token + 1, lease_owner = 's2'")
+        steps = [made.run, partial(made._pause, job_id=hold.job_id), partial(made._resume, job_id=rested)]
+        for step in steps:
+            with pytest.raises(PenstockError, match="LEASE_LOST"):
+                await step(Fence(duty, lease))
+        assert (await job_row(database, hold.job_id))["status"] == "PROCESSING"
+        assert (await job_row(database, rested))["status"] == "ORPHANED"
 
     async def test_a_worker_that_is_back_before_the_scan_keeps_its_job(self, database):
         hold, page = await held_job(database)
