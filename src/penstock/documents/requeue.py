@@ -87,7 +87,6 @@ async def hand_over(tx: Tx, hold: Hold) -> str | None:
     if worker is None:
         return None
     await put_down(tx, hold)
-    await store_pages.free_pages(tx, hold.job_id)
     await store_pages.take_hold(tx, hold.job_id, worker)
     facts = {"from_worker": hold.worker_id, "to_worker": worker}
     await announce(tx, Event("job.handed_over", "job", str(hold.job_id), facts, merchant_id=hold.merchant_id))

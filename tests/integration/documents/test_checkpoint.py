@@ -101,6 +101,13 @@ class TestReading:
         assert await checkpoints.latest(hold.job_id) == saved
         assert await redis_client.exists(keys.checkpoint(str(hold.job_id)))
 
+    async def test_a_slow_reader_does_not_put_an_old_one_over_a_new_one(self, database, hold, checkpoints):
+        old = await checkpoints.save(hold)
+        await do_pages(database, hold, 2)
+        new = await checkpoints.save(hold)
+        await checkpoints._copy(hold.job_id, old, only_if_missing=True)
+        assert await checkpoints.latest(hold.job_id) == new
+
     @pytest.mark.parametrize("rubbish", ["", "{}", "[1]", '{"page": "x", "skus": 1, "at": null}'])
     async def test_a_copy_that_makes_no_sense_is_passed_over(self, hold, checkpoints, redis_client, keys, rubbish):
         saved = await checkpoints.save(hold)

@@ -257,6 +257,9 @@ class TestRacing:
         with pytest.raises(PenstockError, match="LEASE_LOST"):
             async with database.transaction() as tx:
                 await pagework.complete(tx, page, pagework.Done(1))
+        with pytest.raises(PenstockError, match="LEASE_LOST"):
+            async with database.transaction() as tx:
+                await pagework.claim_pages(tx, hold, ttl=TTL)
         async with database.transaction() as tx:
             again = await pagework.take_up(tx, hold.job_id, "a")
             pages = await pagework.claim_pages(tx, again, ttl=TTL, limit=9)
