@@ -232,6 +232,8 @@ class TestAWorkerLeaves:
 class TestKilledAt:
     def test_any_point_of_a_workers_round_costs_a_page_at_the_most(self, hospital: Hospital):
         points = ["page.settled", "page.completed", "checkpoint.saved"]
+        for name in SCHEDULERS:  # or the first to die might leave its job to one that is about to
+            hospital.kill(name)
         jobs = [hospital.add_job(8) for _ in points]
         dying = [
             hospital.start(f"w-{point}", "worker", GW_JOBS_PER_WORKER="1", PENSTOCK_FAILPOINT=f"{point}=kill@2")
@@ -241,6 +243,8 @@ class TestKilledAt:
         hospital.start_workers("b", GW_JOBS_PER_WORKER="3")
         for point in points:
             hospital.silence(f"w-{point}")
+        for name in SCHEDULERS:
+            hospital.start(name, "scheduler")
         for job_id in jobs:
             hospital.until(job_id, "FULL_IMPORTED")
             hospital.verdict(job_id, 8, repeats=1)
