@@ -49,6 +49,7 @@ from penstock.kernel.telemetry import TelemetrySettings, start_telemetry
 from penstock.kernel.telemetry.metrics import metrics_server
 from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
 from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
+from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Expiry, Uploads, UploadSettings
 
 log = structlog.get_logger(__name__)
@@ -70,6 +71,7 @@ class Settings:
     webhooks: WebhookSettings
     gate: GateSettings
     sandbox: SandboxSettings
+    pdf: PdfSettings
     health: HealthSettings
     retention: RetentionSettings
     telemetry: TelemetrySettings
@@ -104,6 +106,7 @@ class Parts:
     health: Health
     receivers: Receivers
     uploads: Uploads
+    examiner: Examiner
 
     def relay(self) -> Relay:
         return Relay(
@@ -234,8 +237,17 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
-            uploads,
+            uploads, await _examiner(settings, role, stack),
         )  # fmt: skip
+
+
+async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:
+    """Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE."""
+    sandbox = pdf_sandbox(settings.pdf, settings.sandbox)
+    if role in {"serve", "worker"}:
+        await sandbox.start()
+        stack.push_async_callback(sandbox.close)
+    return Examiner(sandbox, settings.pdf)
 
 
 def _url(settings: Settings, server: str) -> str:

@@ -137,6 +137,42 @@ SECURITY_PARSE_TIMEOUT = _row("SECURITY_PARSE_TIMEOUT", Kind.INVALID, _E,
 SECURITY_OBJECT_COUNT_EXCEEDED = _row("SECURITY_OBJECT_COUNT_EXCEEDED", Kind.INVALID, _E,
     "PDF 结构异常，对象数量超限", "The PDF holds too many objects",
     "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+PDF_TRUNCATED = _row("PDF_TRUNCATED", Kind.INVALID, _E,
+    "PDF 文件不完整，末尾缺失", "The end of the PDF is missing",
+    "请检查原文件能否完整打开，然后重新上传", "Check that the original opens in full, then upload it again")
+PDF_UNREADABLE = _row("PDF_UNREADABLE", Kind.INVALID, _E,
+    "PDF 文件已损坏，无法读取", "The PDF is damaged and cannot be read",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+SECURITY_LAUNCH_ACTION = _row("SECURITY_LAUNCH_ACTION", Kind.INVALID, _E,
+    "PDF 包含启动程序的动作", "The PDF tries to start a program",
+    "请使用“打印为 PDF”重新生成后上传", "Print it to a new PDF and upload that")
+SECURITY_SUBMIT_ACTION = _row("SECURITY_SUBMIT_ACTION", Kind.INVALID, _E,
+    "PDF 包含向外提交数据的表单", "The PDF has a form that sends data elsewhere",
+    "请使用“打印为 PDF”重新生成后上传", "Print it to a new PDF and upload that")
+SECURITY_REMOTE_ACTION = _row("SECURITY_REMOTE_ACTION", Kind.INVALID, _E,
+    "PDF 引用了其他文件或远程内容", "The PDF reaches for other files or remote content",
+    "请使用“打印为 PDF”重新生成后上传", "Print it to a new PDF and upload that")
+SECURITY_URI_ACTION = _row("SECURITY_URI_ACTION", Kind.INVALID, _E,
+    "PDF 会自动打开网址，或包含异常链接", "The PDF opens an address by itself, or links to an unusual kind of address",
+    "请删除该链接，或使用“打印为 PDF”重新生成后上传", "Remove the link, or print it to a new PDF and upload that")
+SECURITY_EMBEDDED_FILE = _row("SECURITY_EMBEDDED_FILE", Kind.INVALID, _E,
+    "PDF 内含附件", "The PDF has files attached to it",
+    "请删除附件后重新上传", "Remove the attachments and upload it again")
+SECURITY_DECOMPRESSION_BOMB = _row("SECURITY_DECOMPRESSION_BOMB", Kind.INVALID, _E,
+    "PDF 结构异常，解压后数据过大", "The PDF unpacks to far too much data",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+SECURITY_RECURSION = _row("SECURITY_RECURSION", Kind.INVALID, _E,
+    "PDF 结构异常，内容循环或嵌套过深", "The PDF repeats or nests its content without end",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
+SECURITY_DIMENSIONS_EXCEEDED = _row("SECURITY_DIMENSIONS_EXCEEDED", Kind.INVALID, _E,
+    "PDF 页面或图片尺寸过大", "A page or a picture of the PDF is far too large",
+    "请缩小页面或图片后重新导出并上传", "Export it with smaller pages or pictures and upload that")
+SECURITY_MEMORY_EXCEEDED = _row("SECURITY_MEMORY_EXCEEDED", Kind.INVALID, _E,
+    "PDF 结构异常，解析占用内存过多", "The PDF takes too much memory to read",
+    "请重新导出 PDF 或拆分后上传", "Export the PDF anew, or split it, and upload that")
+SECURITY_PARSE_FAILED = _row("SECURITY_PARSE_FAILED", Kind.INVALID, _E,
+    "PDF 结构异常，无法安全解析", "The PDF cannot be read safely",
+    "请重新导出 PDF 后上传", "Export the PDF anew and upload that")
 FILE_HASH_DUPLICATE = _row("FILE_HASH_DUPLICATE", Kind.CONFLICT, _W,
     "该文件已上传过", "This file has been uploaded before",
     "请查看已有任务；如需重复处理，请设置 allow_duplicate", "See the earlier job; set allow_duplicate to process it again")

@@ -1,0 +1,180 @@
+"""The public face of PDF admission: asks the sandbox, and turns whatever becomes of the call into a verdict.
+
+A file that hangs, crashes or eats memory is refused with a reason like any other; exceptions are left for our own
+trouble (SANDBOX_UNAVAILABLE). PDFium sees only files that `inspect` has passed: call `prescan` and `render` after it.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import structlog
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox, SandboxSettings
+from penstock.pdf import codes
+from penstock.pdf.findings import Inspection, Issue
+from penstock.pdf.metrics import PageMetrics, RenderedPage
+from penstock.pdf.prescan import PrescanRules
+from penstock.pdf.settings import PdfSettings
+
+log = structlog.get_logger(__name__)
+
+_MiB = 1 << 20
+_SMALL = 24  # pages for which one call is as quick as several
+_LARGEST_PICTURE = 32 * _MiB
+# PDFium ends its process when memory runs out, by one of these; the system's own remedy is SIGKILL.
+_MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL, Signals.SIGKILL}
+_MEMORY_EXIT = 127
+_PRELOAD = ("penstock.pdf.inspect", "penstock.pdf.measure", "penstock.pdf.rendering")
+
+
+class PictureFormat(StrEnum):
+    """Pictures that a page can be drawn as."""
+
+    PNG = "PNG"
+    JPEG = "JPEG"
+    WEBP = "WEBP"
+
+    @property
+    def media_type(self) -> str:
+        return f"image/{self.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The pages that were measured, in order; with an issue, not all of them were."""
+
+    pages: list[PageMetrics] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.issues
+
+
+def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings) -> Sandbox:
+    """The pool that an Examiner needs: the limits of PDF admission, and its modules warm."""
+    limits: dict[str, Any] = {
+        "memory": settings.security_memory_limit_mb * _MiB,
+        "cpu_seconds": settings.security_parse_timeout_sec,
+        "wall_seconds": settings.security_parse_timeout_sec,
+        "result_bytes": _LARGEST_PICTURE,
+        "file_bytes": 0,
+    }
+    return Sandbox(sandbox_settings.model_copy(update=limits), preload=_PRELOAD)
+
+
+class Examiner:
+    """Looks at PDFs that nobody has looked at yet."""
+
+    def __init__(self, sandbox: Sandbox, settings: PdfSettings) -> None:
+        self._sandbox = sandbox
+        self._settings = settings
+        self._bounds = asdict(settings.bounds)
+
+    async def inspect(self, path: Path) -> Inspection:
+        """What the file is, and everything that speaks against it."""
+        outcome = await self._sandbox.call(
+            "penstock.pdf.inspect:inspect", self._bounds, files=[path], limits=self._limits(_MiB), returns=Inspection
+        )
+        if outcome.value is None:
+            issue = issue_of(outcome)
+            return Inspection(issues=[issue], issue_count=1)
+        if any(each.code not in error_codes.REGISTRY for each in outcome.value.issues):
+            return Inspection(issues=[Issue(codes.PARSE_FAILED, "", "garbled")], issue_count=1)
+        return outcome.value
+
+    async def prescan(self, path: Path, page_count: int, rules: PrescanRules) -> Scan:
+        """Measure all pages, in parallel as far as the pool has places; `judge_pages` says what follows."""
+        pages: list[PageMetrics] = []
+        issues: list[Issue] = []
+        slices = _slices(page_count, self._sandbox.settings.workers)
+
+        async def work() -> None:
+            for first, last in slices:  # one iterator for all: each takes the next slice when it is done
+                await self._scan_slice(path, (first, last), rules.min_text_chars_for_blank, pages, issues)
+
+        try:
+            async with asyncio.timeout(self._settings.prescan_timeout_sec), asyncio.TaskGroup() as group:
+                for _ in range(self._sandbox.settings.workers):
+                    group.create_task(work())
+        except TimeoutError:
+            issues.append(Issue(codes.PARSE_TIMEOUT, "", f"more than {self._settings.prescan_timeout_sec} s"))
+        except BaseExceptionGroup as failures:  # our own trouble; one of it is enough to tell
+            raise failures.exceptions[0] from failures
+        return Scan(sorted(pages, key=lambda page: page.number), issues)
+
+    async def render(
+        self, path: Path, page_number: int, dpi: float = 150, picture_format: PictureFormat = PictureFormat.PNG
+    ) -> bytes:
+        """A picture of one page, from 1. The resolution is lowered where the page is very large."""
+        outcome = await self._sandbox.call(
+            "penstock.pdf.rendering:render",
+            page_number, float(dpi), picture_format.value, self._settings.render_max_pixels,
+            files=[path], limits=self._limits(_LARGEST_PICTURE), returns=RenderedPage,
+        )  # fmt: skip
+        if outcome.value is not None:
+            return outcome.value.data
+        if outcome.error == "NoSuchPage":
+            raise PenstockError(error_codes.NOT_FOUND, page=page_number)
+        issue = issue_of(outcome, f"page {page_number}")
+        raise PenstockError(error_codes.REGISTRY[issue.code], place=issue.place, reason=issue.detail)
+
+    async def _scan_slice(
+        self, path: Path, span: tuple[int, int], min_text: int, pages: list[PageMetrics], issues: list[Issue]
+    ) -> None:
+        """A call may return early with what it has; then the next goes on from there."""
+        first, last = span
+        while first <= last and not issues:
+            outcome = await self._sandbox.call(
+                "penstock.pdf.measure:measure",
+                first, last, min_text, self._settings.security_parse_timeout_sec / 3,
+                files=[path], limits=self._limits(_MiB), returns=list[PageMetrics],
+            )  # fmt: skip
+            place = f"pages {first} to {last}" if last > first else f"page {first}"
+            if outcome.value is None:
+                issues.append(issue_of(outcome, place))
+            elif not _continues(outcome.value, first, last):
+                issues.append(Issue(codes.PARSE_FAILED, place, "garbled"))
+            else:
+                pages += outcome.value
+                first += len(outcome.value)
+
+    def _limits(self, result_bytes: int) -> Limits:
+        seconds, memory = self._settings.security_parse_timeout_sec, self._settings.security_memory_limit_mb * _MiB
+        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=seconds, result_bytes=result_bytes)
+
+
+def issue_of(outcome: Outcome[Any], place: str = "") -> Issue:
+    """The verdict on a file that the sandbox did not get through."""
+    log.info("pdf.call_ended_badly", ending=outcome.ending, error=outcome.error, message=outcome.message, place=place)
+    if outcome.ending is Ending.TIMED_OUT:
+        return Issue(codes.PARSE_TIMEOUT, place, outcome.message)
+    if outcome.ending is Ending.OUT_OF_MEMORY:
+        return Issue(codes.MEMORY_EXCEEDED, place, "more memory than allowed")
+    aborted = outcome.signal in _MEMORY_SIGNALS or outcome.exit_status == _MEMORY_EXIT
+    if outcome.ending is Ending.CRASHED and aborted:
+        return Issue(codes.MEMORY_EXCEEDED, place, outcome.message)
+    if outcome.error == "CannotOpen":  # qpdf could repair it, PDFium cannot: damage, not malice
+        return Issue(codes.PDF_UNREADABLE, place, outcome.message)
+    said = f"{outcome.ending}: {outcome.error or outcome.message}"
+    return Issue(codes.PARSE_FAILED, place, said[:200])
+
+
+def _slices(page_count: int, workers: int) -> Iterator[tuple[int, int]]:
+    """Spans of pages, both ends included; several per place, as pages differ."""
+    size = page_count if page_count <= _SMALL else max(_SMALL, math.ceil(page_count / (workers * 4)))
+    for first in range(1, page_count + 1, size or 1):
+        yield first, min(first + size - 1, page_count)
+
+
+def _continues(pages: list[PageMetrics], first: int, last: int) -> bool:
+    numbers = [page.number for page in pages]
+    return bool(numbers) and numbers[-1] <= last and numbers == list(range(first, first + len(numbers)))

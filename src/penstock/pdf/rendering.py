@@ -1,0 +1,71 @@
+"""Turns pages into pictures with PDFium, in the sandbox; never more pixels than allowed, whatever a page says."""
+
+import ctypes
+import io
+import math
+from typing import Any, BinaryIO
+
+from PIL import Image
+from pypdfium2 import raw
+
+from penstock.pdf.metrics import RenderedPage
+from penstock.pdf.opening import opened_document, opened_page
+
+_SMALL_SIDE = 640  # pixels of the longer side when only ink is asked for: fine enough for a hairline
+_FLAGS = raw.FPDF_ANNOT
+_WHITE = 0xFFFFFFFF
+_SAVING: dict[str, dict[str, Any]] = {
+    "PNG": {"compress_level": 3},
+    "JPEG": {"quality": 85},
+    "WEBP": {"quality": 80, "method": 2},
+}
+
+
+class NoSuchPage(Exception):
+    """The page is not there, or PDFium cannot load it."""
+
+
+def render(file: BinaryIO, number: int, dpi: float, picture_format: str, max_pixels: int) -> RenderedPage:
+    """A page from 1 as PNG, JPEG or WEBP; the resolution is lowered where the picture would get too large."""
+    with opened_document(file) as document, opened_page(document, number - 1) as page:
+        if page is None:
+            raise NoSuchPage(f"page {number}")
+        picture = _drawn(page, _scale(page, dpi / 72, max_pixels), raw.FPDFBitmap_BGR)
+    data = io.BytesIO()
+    picture.save(data, picture_format, **_SAVING[picture_format])
+    return RenderedPage(data.getvalue(), picture.width, picture.height)
+
+
+def ink_of(page: Any) -> float:
+    """How much of the page differs from its background, by how much, from 0 to 1.
+
+    The background is the commonest shade, so an empty page on coloured paper has no ink.
+    """
+    longer = max(raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page), 1.0)
+    counts = _drawn(page, _SMALL_SIDE / longer, raw.FPDFBitmap_Gray).histogram()
+    paper = max(range(256), key=counts.__getitem__)
+    reach = max(paper, 255 - paper)
+    total = sum(count * abs(shade - paper) for shade, count in enumerate(counts))
+    return round(total / reach / sum(counts), 7)
+
+
+def _scale(page: Any, wanted: float, max_pixels: int) -> float:
+    area = max(raw.FPDF_GetPageWidthF(page) * raw.FPDF_GetPageHeightF(page), 1e-6)
+    return min(wanted, math.sqrt(max_pixels / area))
+
+
+def _drawn(page: Any, scale: float, kind: int) -> Image.Image:
+    width = max(1, math.floor(raw.FPDF_GetPageWidthF(page) * scale))
+    height = max(1, math.floor(raw.FPDF_GetPageHeightF(page) * scale))
+    bitmap = raw.FPDFBitmap_CreateEx(width, height, kind, None, 0)
+    if not bitmap:
+        raise MemoryError("PDFium has no room for the bitmap")
+    try:
+        raw.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, _WHITE)
+        raw.FPDF_RenderPageBitmap(bitmap, page, 0, 0, width, height, 0, _FLAGS)
+        stride = raw.FPDFBitmap_GetStride(bitmap)
+        pixels = ctypes.string_at(raw.FPDFBitmap_GetBuffer(bitmap), stride * height)
+    finally:
+        raw.FPDFBitmap_Destroy(bitmap)
+    mode, order = ("L", "L") if kind == raw.FPDFBitmap_Gray else ("RGB", "BGR")
+    return Image.frombuffer(mode, (width, height), pixels, "raw", order, stride, 1)

@@ -1,0 +1,54 @@
+"""Scripts in XFA, the XML that a form may carry beside its fields."""
+
+import re
+from collections.abc import Iterator
+
+from pikepdf import Stream, String
+
+from penstock.pdf import codes
+from penstock.pdf.inflating import TooManyFilters, pieces_of
+from penstock.pdf.reading import elements_of
+
+_READ_AT_MOST = 64 << 20
+_SCRIPT = re.compile(r"<(?:[\w.-]+:)?script[\s/>]", re.IGNORECASE)
+_SUBMIT = re.compile(r"<(?:[\w.-]+:)?submit[\s/>]", re.IGNORECASE)
+_CONNECTION = re.compile(r"<(?:[\w.-]+:)?(?:wsdlConnection|xmlConnection|xsdConnection)[\s/>]", re.IGNORECASE)
+_ENCODING = re.compile(r"<\?xml[^>]{0,200}encoding\s*=\s*[\"']([^\"']{1,40})", re.IGNORECASE)
+_PLAIN = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "utf-16", "utf-16le", "utf-16be"}
+
+
+def scripts_in_xfa(packets: object) -> Iterator[tuple[str, str]]:
+    """Packets may cut the XML anywhere, so they are read as one. XML that can hide a word is as bad as the word."""
+    text = _text(packets)
+    encoding = _ENCODING.search(text)
+    if _SCRIPT.search(text):
+        yield codes.JAVASCRIPT, "a script in an XFA form"
+    elif "<!ENTITY" in text.upper() or (encoding and encoding[1].lower() not in _PLAIN):
+        yield codes.JAVASCRIPT, "an XFA form that could hide scripts"
+    if _SUBMIT.search(text):
+        yield codes.SUBMIT, "an XFA form that sends its data"
+    if _CONNECTION.search(text):
+        yield codes.REMOTE, "an XFA form that calls a server"
+
+
+def _text(packets: object) -> str:
+    data = bytearray()
+    for packet in elements_of(packets):
+        if isinstance(packet, String):
+            continue  # in an array, the packets' names
+        if isinstance(packet, Stream):
+            data += _content(packet, _READ_AT_MOST - len(data))
+    # In UTF-16 every other byte of plain words is zero; dropping zeros reads all encodings that we know alike.
+    return bytes(data).replace(b"\x00", b"").decode("latin-1")
+
+
+def _content(stream: Stream, most: int) -> bytes:
+    data = bytearray()
+    try:
+        for piece in pieces_of(stream):
+            data += piece[: max(0, most - len(data))]
+            if len(data) >= most:
+                break
+    except TooManyFilters:
+        pass  # reported where streams are weighed
+    return bytes(data)
