@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from tests.support.pdfs import document
 
 from penstock.bootstrap import load_settings, started
 from penstock.kernel.db import fetch_one
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import announce
 from penstock.kernel.retention import history
@@ -106,3 +108,21 @@ class TestStreams:
             entries = await parts.redis.xrange(parts.keys.stream("dashboard"))
             await parts.redis.flushall()
         assert [fields[b"n"] for _, fields in entries] == [b"worker_alive", b"worker_dead"]
+
+
+class TestReadingPdfs:
+    @pytest.mark.parametrize("role", ["serve", "worker"])
+    async def test_roles_that_read_pdfs_have_the_processes_for_it(self, environment, tmp_path, role):
+        path = tmp_path / "a.pdf"
+        path.write_bytes(document())
+        async with started(load_settings(), role=role) as parts:
+            assert (await parts.examiner.inspect(path)).ok
+        with pytest.raises(PenstockError, match="SANDBOX_UNAVAILABLE"):
+            await parts.examiner.inspect(path)
+
+    async def test_other_roles_start_none(self, environment, tmp_path):
+        path = tmp_path / "a.pdf"
+        path.write_bytes(document())
+        async with started(load_settings(), role="scheduler") as parts:
+            with pytest.raises(PenstockError, match="SANDBOX_UNAVAILABLE"):
+                await parts.examiner.inspect(path)
