@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
+CLIENTS := $(VENV)/.installed-clients
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := src tests bench db docs
 
@@ -12,7 +13,7 @@ SOURCES := src tests bench db docs
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-setup: $(STAMP)  ## Virtual environment with pinned, hashed requirements; leaves .venv/bin/penstock
+setup: $(STAMP) $(CLIENTS)  ## Virtual environment with pinned, hashed requirements; leaves .venv/bin/penstock
 
 $(RUN): requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer; try make PYTHON=python3.12")'
@@ -26,6 +27,9 @@ $(STAMP): $(RUN) requirements/dev.txt
 	@echo "Installing the tools for development ..."
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $(STAMP)
+
+$(CLIENTS): $(STAMP) tests/browser/package-lock.json tests/browser/install.sh
+	@if tests/browser/install.sh; then touch $(CLIENTS); fi
 
 up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, scheduler
 	@$(BIN)/penstock up $(ARGS)
@@ -50,6 +54,7 @@ docs: setup  ## Write the generated pages of docs/ anew
 
 chaos: setup  ## The long soak: at least 200 kills; SEED=n repeats a run
 	@$(BIN)/python -m tests.chaos.soak $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(BIN)/python -m tests.chaos.upload_soak $(if $(SEED),--seed $(SEED))
 
 bench: setup  ## All benchmarks; NAME=relay for one
 	@$(BIN)/penstock bench $(NAME) $(ARGS)
@@ -60,4 +65,4 @@ lock: setup  ## Pin requirements anew (needs uv on the PATH)
 	  $$(test $$g = build || echo pyproject.toml) $$(test $$g = run || echo --group $$g) -o requirements/$$g.txt; done
 
 clean:  ## Remove the virtual environment and caches; data in .penstock stays
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) tests/browser/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis

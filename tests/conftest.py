@@ -12,6 +12,7 @@ from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.db import Database
 from penstock.kernel.migrations import migrate
 from penstock.kernel.redis import Keys, Redis, connect
+from tests.support.gateway import Gateway, running_gateway
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
@@ -90,3 +91,10 @@ def keys() -> Keys:
 async def loop() -> asyncio.AbstractEventLoop:
     """The loop that async fixtures live in, for plain test functions (Hypothesis) that drive coroutines."""
     return asyncio.get_running_loop()
+
+
+@pytest.fixture(scope="session")
+def gateway(postgres: EmbeddedPostgres, redis_server: EmbeddedRedis) -> Iterator[Gateway]:
+    """A real server process, one for all tests that upload; a test may kill it and start it again."""
+    with running_gateway(postgres, redis_server) as made:
+        yield made

@@ -1,6 +1,7 @@
 """House rules that a tool can check: sizes, names, who may write a status, words that do not belong."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -132,3 +133,8 @@ class TestWords:
         pinned = [(ROOT / "requirements" / name).read_text() for name in ("run.txt", "dev.txt")]
         assert not any("://" in text or "index-url" in text for text in pinned)
         assert not (ROOT / "uv.lock").exists()
+
+    def test_the_lock_of_foreign_clients_names_no_registry(self):
+        lock = json.loads((ROOT / "tests" / "browser" / "package-lock.json").read_text())
+        assert [name for name, package in lock["packages"].items() if "resolved" in package] == []
+        assert all("integrity" in package for name, package in lock["packages"].items() if name)

@@ -1,0 +1,169 @@
+"""Clients that others wrote, outside this process: tus-js-client in Node, and pages in a headless browser."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.support.programs import ROOT, environment
+
+HERE = ROOT / "tests" / "browser"
+
+
+def needed(*programs: str) -> dict[str, str]:
+    """Where they are. One that is absent skips the test, except where everything must be there."""
+    found = {name: shutil.which(name) for name in programs}
+    missing = [name for name, path in found.items() if path is None]
+    if not (HERE / "node_modules").is_dir():
+        missing.append("the packages of tests/browser (npm ci)")
+    if missing:
+        sentence = f"make setup has not installed: {', '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    return {name: str(path) for name, path in found.items()}
+
+
+def content(size: int, seed: int) -> bytes:
+    """The same bytes as `content` in tests/browser/page.js makes."""
+    return bytes((at * 31 + (at >> 8) * 7 + seed) & 255 for at in range(size))
+
+
+class Talking:
+    """A program that says lines of JSON and is told lines of text."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        )
+        self._said: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._complaints = ""
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._listen, self._complain)]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for thread in self._threads:
+            thread.join(5)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self, seconds: float = 30) -> dict[str, Any]:
+        try:
+            said = self._said.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"nothing was said within {seconds:.0f} s\n{self._complaints}") from None
+        if said is None:
+            raise AssertionError(f"it ended\n{self._complaints}")
+        return said
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._said.put(json.loads(line))
+        self._said.put(None)
+
+    def _complain(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._complaints += line
+
+
+class NodeUpload(Talking):
+    """tus-js-client in a process of its own; see tests/browser/node_client.mjs for what it may be given."""
+
+    def __init__(self, endpoint: str, token: str, file: Path, **more: Any) -> None:
+        node = needed("node")["node"]
+        given = {"endpoint": endpoint, "token": token, "file": str(file), **more}
+        super().__init__([node, str(HERE / "node_client.mjs"), json.dumps(given)])
+
+    def until(self, event: str, seconds: float = 30) -> dict[str, Any]:
+        """What it says of this event; an error that was not asked for is a failure."""
+        while True:
+            said = self.hear(seconds)
+            if said["event"] == event:
+                return said
+            assert said["event"] != "error", said
+
+    def result(self) -> str:
+        """The address of the finished upload."""
+        return str(self.until("success")["url"])
+
+
+class Browser(Talking):
+    """One headless browser; its pages share what a browser stores for a site."""
+
+    def __init__(self) -> None:
+        found = needed("node", "chromium")
+        super().__init__([found["node"], str(HERE / "drive.mjs"), found["chromium"]])
+        self.hear(60)
+        self._pages = 0
+
+    def do(self, **command: Any) -> Any:
+        self.tell(json.dumps(command))
+        said = self.hear()
+        assert "error" not in said, said["error"]
+        return said["value"]
+
+    def open(self) -> "Page":
+        self._pages += 1
+        self.do(do="open", page=self._pages)
+        return Page(self, self._pages)
+
+
+class Page:
+    """One page; `call` is a function of window.tests in tests/browser/page.js."""
+
+    def __init__(self, browser: Browser, number: int) -> None:
+        self._browser = browser
+        self._number = number
+
+    def call(self, name: str, **given: Any) -> Any:
+        return self._browser.do(do="call", page=self._number, name=name, given=given)
+
+    def close(self) -> None:
+        self._browser.do(do="close", page=self._number)
+
+    def state(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.call("state", key=key)
+        return found
+
+    def until(self, key: str, condition: Callable[[dict[str, Any]], bool], seconds: float = 20) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        while not condition(state := self.state(key)):
+            assert state["error"] is None, state
+            assert time.monotonic() < deadline, state
+            time.sleep(0.05)
+        return state
+
+    def result(self, key: str) -> str:
+        """The address of the finished upload."""
+        return str(self.until(key, lambda state: state["done"])["url"])
