@@ -81,8 +81,8 @@ class Edge:
             return
         if scope["method"] == "HEAD" and scope["path"] in _PROBED:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        if scope["method"] == "POST" and scope["path"].startswith(_OVERRIDABLE):
-            override = Headers(scope=scope).get("x-http-method-override", "POST")
+        if scope["path"].startswith(_OVERRIDABLE):
+            override = Headers(scope=scope).get("x-http-method-override", scope["method"])
             scope = {**scope, "method": override.upper()}
         request_id = _request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
