@@ -29,6 +29,7 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     # files come in
     ("OPTIONS", "/api/v1/uploads"): PUBLIC,
     ("POST", "/api/v1/uploads"): CONNECTING,
+    ("OPTIONS", "/api/v1/uploads/{upload_id}"): PUBLIC,
     ("HEAD", "/api/v1/uploads/{upload_id}"): CONNECTING,
     ("PATCH", "/api/v1/uploads/{upload_id}"): CONNECTING,
     ("DELETE", "/api/v1/uploads/{upload_id}"): CONNECTING,

@@ -31,6 +31,9 @@ class TusRoute(GuardedRoute):
     """Answers every request, refusals too, with the version it speaks."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in (self.methods or ()):  # the address is ours, the verb is not: 405
+            await super().handle(scope, receive, send)
+            return
         request = Request(scope, receive)
         try:
             if request.method != "OPTIONS":
@@ -103,7 +106,7 @@ def has_body(request: Request) -> bool:
 
 
 def check_content_type(request: Request) -> None:
-    if header(request, "Content-Type") != tus.CONTENT_TYPE:
+    if (header(request, "Content-Type") or "").lower() != tus.CONTENT_TYPE:
         raise PenstockError(error_codes.CONTENT_TYPE_INVALID, accepted=[tus.CONTENT_TYPE])
 
 

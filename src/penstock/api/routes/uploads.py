@@ -33,7 +33,8 @@ def _parameter(name: str, example: str, about: str, *, required: bool = False) -
             "example": example}  # fmt: skip
 
 
-_ID = {"in": "path", "name": "upload_id", "required": True, "schema": {"type": "string"},
+_ID = {"in": "path", "name": "upload_id", "required": True,
+       "schema": {"type": "string", "pattern": f"^{tus.UPLOAD_ID.pattern}$"},
        "example": "upl_V1StGXR8_Z5jdHi6B-myT"}  # fmt: skip
 _SPOKEN = _parameter("Tus-Resumable", "1.0.0", "The version of the protocol", required=True)
 _LENGTH = _parameter("Upload-Length", "10485760", "Bytes of the whole file")
@@ -54,12 +55,17 @@ def _answer(about: str, **headers: str) -> dict[str, Any]:
                                               for name, value in headers.items()}}  # fmt: skip
 
 
+_DISCOVERED = _answer("The protocol and its extensions", Tus_Version="1.0.0", Tus_Max_Size="17179869184")
+
+
 @router.options(
-    ADDRESS,
-    summary="What this server can do",
+    f"{ADDRESS}/{{upload_id}}",
+    summary="What this server can do with an upload",
     status_code=204,
-    responses={204: _answer("The protocol and its extensions", Tus_Version="1.0.0", Tus_Max_Size="17179869184")},
+    responses={204: _DISCOVERED},
+    openapi_extra={"parameters": [_ID]},
 )
+@router.options(ADDRESS, summary="What this server can do", status_code=204, responses={204: _DISCOVERED})
 async def discover(request: Request) -> Response:
     """Answers without a token: clients ask before they know whom to ask for one."""
     return Response(status_code=204, headers={**DISCOVERY, "Tus-Max-Size": str(_uploads(request).settings.largest)})
@@ -123,7 +129,7 @@ def _wish(request: Request) -> tus.Wish:
 )
 async def ask_offset(request: Request) -> Response:
     """Every byte before the offset is on disk. An old connection that still hangs is taken over."""
-    upload = await _uploads(request).offset(request.path_params["upload_id"], _caller(request).merchant_id)
+    upload = await _uploads(request).offset(_upload_id(request), _caller(request).merchant_id)
     return Response(headers={**progress_headers(upload), **description_headers(upload)})
 
 
@@ -153,7 +159,7 @@ async def append_bytes(request: Request) -> Response:
         tus.whole_number("Upload-Length", header(request, "Upload-Length")),
         tus.parse_checksum(header(request, "Upload-Checksum")),
     )
-    upload_id, merchant = request.path_params["upload_id"], _caller(request).merchant_id
+    upload_id, merchant = _upload_id(request), _caller(request).merchant_id
     upload = await _uploads(request).append(upload_id, merchant, chunk, body_of(request))
     return Response(status_code=204, headers=progress_headers(upload))
 
@@ -170,8 +176,16 @@ async def append_bytes(request: Request) -> Response:
 )
 async def cancel_upload(request: Request) -> Response:
     """An upload that has become a job cannot be cancelled any more; the job can."""
-    await _uploads(request).cancel(request.path_params["upload_id"], _caller(request))
+    await _uploads(request).cancel(_upload_id(request), _caller(request))
     return Response(status_code=204)
+
+
+def _upload_id(request: Request) -> str:
+    """A name that is none of ours never gets as far as the disk or the database."""
+    name: str = request.path_params["upload_id"]
+    if not tus.UPLOAD_ID.fullmatch(name):
+        raise PenstockError(error_codes.UPLOAD_NOT_FOUND, upload_id=name[:50])
+    return name
 
 
 def _uploads(request: Request) -> tus.Uploads:

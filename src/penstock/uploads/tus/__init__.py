@@ -6,6 +6,7 @@ from penstock.uploads.tus.protocol import (
     ALGORITHMS,
     CONTENT_TYPE,
     EXTENSIONS,
+    UPLOAD_ID,
     VERSION,
     invalid,
     parse_checksum,
@@ -19,7 +20,7 @@ from penstock.uploads.tus.uploads import Chunk, Uploads, Wish
 from penstock.uploads.tus.writing import Body, ClientGone
 
 __all__ = [
-    "ALGORITHMS", "CONTENT_TYPE", "EXTENSIONS", "UPLOAD", "VERSION", "Body", "Chunk", "ClientGone", "Expiry",
-    "FinishedUpload", "Upload", "UploadSettings", "UploadStatus", "Uploads", "Wish", "admit_upload",
+    "ALGORITHMS", "CONTENT_TYPE", "EXTENSIONS", "UPLOAD", "UPLOAD_ID", "VERSION", "Body", "Chunk", "ClientGone",
+    "Expiry", "FinishedUpload", "Upload", "UploadSettings", "UploadStatus", "Uploads", "Wish", "admit_upload",
     "finished_upload", "invalid", "parse_checksum", "parse_length", "whole_number",
 ]  # fmt: skip

@@ -22,7 +22,8 @@ EXTENSIONS = (
 ALGORITHMS: Mapping[str, Callable[[], Any]] = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
 CONTENT_TYPE = "application/offset+octet-stream"
 
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
+UPLOAD_ID = re.compile(r"upl_[A-Za-z0-9_-]{21}")
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,30}")  # far beyond any file, so that too long is told from malformed
 _METADATA_KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 _LONGEST_METADATA = 8192
 _MOST_PARTS = 1000
