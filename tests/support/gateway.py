@@ -82,6 +82,29 @@ class Gateway:
             self.kill()
             raise
 
+    @contextmanager
+    def scheduler(self) -> Iterator[None]:
+        """A `penstock scheduler` beside it, for what is done by the clock."""
+        with (self.home / "scheduler.log").open("a") as log:
+            process = start_python(
+                "-m", "penstock", "scheduler", stdout=log, stderr=log, env=environment(**self.settings)
+            )
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+    def expire(self, path: str) -> None:
+        """Make this upload old, and wait until the scheduler (which must run) has seen to it."""
+        old = "update tus_uploads set expires_at = now() - interval '1 minute' where upload_id = %s"
+        self.query(old, id_of(path))
+        deadline = time.monotonic() + 30
+        while self.row(path)["status"] != "EXPIRED":
+            assert time.monotonic() < deadline, "nobody expires uploads"
+            self.query("update schedule set next_run_at = now() where name = 'uploads.expire' and lease_owner is null")
+            time.sleep(0.05)
+
     def log(self, lines: int = 30) -> str:
         return "\n".join((self.home / "serve.log").read_text(errors="replace").splitlines()[-lines:])
 

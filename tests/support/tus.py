@@ -194,7 +194,8 @@ class Wire:
 
     def no_more(self) -> None:
         """Close our half: nothing more will be sent, an answer can still be read."""
-        self.socket.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # the other side may have closed already
+            self.socket.shutdown(socket.SHUT_WR)
 
     def drop(self) -> None:
         """As a cable pulled out does: a reset, no farewell."""

@@ -106,7 +106,8 @@ class TestHead:
         assert "Upload-Offset" not in answer
 
     @pytest.mark.parametrize(
-        "name", ["x", "upl_", "upl_%2e%2e%2fetc", "..%2f..%2fetc%2fpasswd", "%00", "upl_" + "a" * 500]
+        "name",
+        ["x", "upl_", "upl_%2e%2e%2fetc", "..%2f..%2fetc%2fpasswd", "%00", "..", "%2e", "%2e%2e", "upl_" + "a" * 500],
     )
     def test_no_name_however_odd_is_more_than_unknown(self, tus: Tus, name: str):
         assert tus.head(f"{UPLOADS}/{name}").status == 404
@@ -223,7 +224,7 @@ class TestMethodOverride:
         assert tus.ask("POST", path, {"X-HTTP-Method-Override": "DELETE"}).status == 204
         assert tus.head(path).status == 410
 
-    @pytest.mark.parametrize("named", ["BREW", "GET", "", "patch "])
+    @pytest.mark.parametrize("named", ["BREW", "GET", "", "PATCH, DELETE"])
     def test_a_method_that_is_none_of_ours_does_nothing(self, tus: Tus, named: str):
         path = tus.created(3)
         headers = {"X-HTTP-Method-Override": named, "Upload-Offset": "0", "Content-Type": CHUNK}

@@ -1,6 +1,7 @@
 """Expiration, checksum, termination."""
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -38,14 +39,20 @@ class TestExpiration:
         later = parsedate_to_datetime(tus.patch(path, 0, b"abc")["Upload-Expires"] or "")
         assert later > soon + timedelta(hours=4)
 
-    def test_an_expired_upload_is_410(self, tus: Tus, gateway: Gateway):
+    def test_an_expired_upload_is_410_and_its_bytes_are_gone(self, tus: Tus, gateway: Gateway, scheduler: None):
         path = tus.created(6)
         tus.patch(path, 0, b"abc")
-        age(gateway, path, "-1 second")
+        file = gateway.file_of(path)
+        gateway.expire(path)
         assert tus.patch(path, 3, b"def").refusal == (410, "UPLOAD_GONE")
         answer = tus.head(path)
         assert answer.status == 410
         assert "Upload-Offset" not in answer
+        assert file is not None
+        deadline = time.monotonic() + 10
+        while file.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not file.exists()
 
 
 class TestChecksum:
