@@ -1,6 +1,7 @@
 """A stretch of network between client and server that can be cut, stalled and mended on command."""
 
 import contextlib
+import itertools
 import socket
 import struct
 import threading
@@ -9,10 +10,11 @@ from typing import Self
 
 
 class CuttingProxy:
-    """Passes TCP on to `port` of this machine. What clients send is counted, and can be stopped at a byte."""
+    """Passes TCP on to a port of this machine, to several in turn. What clients send is counted, and can be stopped."""
 
-    def __init__(self, port: int) -> None:
-        self._upstream = port
+    def __init__(self, *ports: int) -> None:
+        self._upstream = itertools.cycle(ports)
+        self._ports = len(ports)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
@@ -77,16 +79,25 @@ class CuttingProxy:
             if self.down:
                 _reset(client)
                 continue
-            try:
-                server = socket.create_connection(("127.0.0.1", self._upstream), timeout=5)
-            except OSError:
+            server = self._reach_one()
+            if server is None:
                 _reset(client)
                 continue
-            server.settimeout(None)
             with self._guard:
                 self._open |= {client, server}
             threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
+
+    def _reach_one(self) -> socket.socket | None:
+        """The next server that is up."""
+        for _ in range(self._ports):
+            try:
+                server = socket.create_connection(("127.0.0.1", next(self._upstream)), timeout=5)
+            except OSError:
+                continue
+            server.settimeout(None)
+            return server
+        return None
 
     def _pump(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
         try:

@@ -122,7 +122,7 @@ class Gateway:
 
     def file_of(self, path: str) -> Path | None:
         """Where its bytes are; None when there is no file."""
-        return next((found for found in self.home.rglob(f"{id_of(path)}*") if found.is_file()), None)
+        return next((found for found in self.home.rglob(id_of(path)) if found.is_file()), None)
 
     def bytes_of(self, path: str) -> bytes:
         """What counts: the file up to the offset."""
