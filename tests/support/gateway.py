@@ -56,12 +56,17 @@ class Gateway:
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log()}"
-            try:
-                with urllib.request.urlopen(f"{self.address}/health/live", timeout=2):
-                    return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.05)
+            if self.is_up():
+                return
+            time.sleep(0.05)
         raise AssertionError(f"it does not answer within {seconds:.0f} s:\n{self.log()}")
+
+    def is_up(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.address}/health/live", timeout=2):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
 
     def kill(self) -> None:
         """SIGKILL: no handler runs, nothing is flushed."""
