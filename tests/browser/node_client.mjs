@@ -15,7 +15,7 @@ const options = {
   endpoint: given.endpoint,
   headers: { Authorization: `Bearer ${given.token}` },
   metadata: { filename: "upload.pdf", filetype: "application/pdf" },
-  retryDelays: given.retryDelays ?? [50, 100, 200, 400, 800, 1600, 3200],
+  retryDelays: given.retryDelays ?? [50, 100, 200, 400, 800, 1600, 3200, 3200, 3200, 3200],
   chunkSize: given.chunkSize ?? Infinity,
   parallelUploads: given.parallelUploads ?? 1,
   uploadDataDuringCreation: given.uploadDataDuringCreation ?? false,

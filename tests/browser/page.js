@@ -19,7 +19,7 @@ const settings = ({ endpoint, token, chunkSize, retryDelays }) => ({
   endpoint,
   headers: { Authorization: `Bearer ${token}` },
   chunkSize: chunkSize ?? Infinity,
-  retryDelays: retryDelays ?? [50, 100, 200, 400, 800, 1600, 3200],
+  retryDelays: retryDelays ?? [50, 100, 200, 400, 800, 1600, 3200, 3200, 3200, 3200],
 })
 
 window.tests = {

@@ -130,7 +130,7 @@ class TestAStalledWriter:
             time.sleep(0.2)  # as above
             assert tus.head(path).offset == 0
             assert tus.patch(path, 0, b"y" * LENGTH).status == 204
-            wire.is_over()
+            wire.drop()
         assert gateway.bytes_of(path) == b"y" * LENGTH
 
     def test_a_delete_ends_it(self, tus: Tus, gateway: Gateway, stalled):

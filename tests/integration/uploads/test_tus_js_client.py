@@ -1,5 +1,6 @@
 """The JavaScript client in Node, as its users run it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,20 @@ from tests.integration.uploads.conftest import Place
 from tests.support.browser import NodeUpload
 
 MIDDLE = 700_000
+LATE = 1_200_000  # when all parts have begun
 CHUNK = 200_000
 
 
 def begun(place: Place, file: Path, **more: Any) -> NodeUpload:
     return NodeUpload(place.endpoint, place.token, file, **more)
+
+
+def until_noted(storage: Path) -> None:
+    """The client writes down where its upload is, when it knows."""
+    deadline = time.monotonic() + 20
+    while not (storage.exists() and "ploadUrl" in storage.read_text()):
+        assert time.monotonic() < deadline, "it was never written down"
+        time.sleep(0.02)
 
 
 class TestUploading:
@@ -66,14 +76,15 @@ class TestTrouble:
     def test_another_process_finds_it_and_goes_on(
         self, place: Place, file: Path, content: bytes, tmp_path: Path, how: dict[str, Any]
     ):
-        storage = str(tmp_path / "addresses.json")
-        place.network.stall_after(MIDDLE)
-        with begun(place, file, storage=storage, **how) as first:
+        storage = tmp_path / "addresses.json"
+        place.network.stall_after(LATE)
+        with begun(place, file, storage=str(storage), **how) as first:
             place.network.until_stopped()
+            until_noted(storage)
             first.kill()
         place.network.cut()
         place.network.mend()
-        with begun(place, file, storage=storage, resume=True, **how) as second:
+        with begun(place, file, storage=str(storage), resume=True, **how) as second:
             assert second.until("found")["number"] == 1
             assert place.is_whole(second.result(), content)
         assert len(place.uploads()) == (4 if how else 1)

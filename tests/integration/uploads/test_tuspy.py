@@ -10,7 +10,7 @@ from tests.support.programs import start_python
 
 
 def begun(place: Place, file: Path, **more: Any) -> "subprocess.Popen[str]":
-    given = {"endpoint": place.endpoint, "token": place.token, "file": str(file), "retries": 20, **more}
+    given = {"endpoint": place.endpoint, "token": place.token, "file": str(file), "retries": 300, **more}
     given["chunk_size"] = given.get("chunk_size", 200_000)
     return start_python(
         "-m", "tests.support.tuspy_client", json.dumps(given), stdout=subprocess.PIPE, stderr=subprocess.PIPE
