@@ -130,10 +130,11 @@ class Gateway:
         return next((found for found in self.home.rglob(id_of(path)) if found.is_file()), None)
 
     def bytes_of(self, path: str) -> bytes:
-        """What counts: the file up to the offset."""
-        file = self.file_of(path)
-        received = int(self.row(path)["received"])
-        kept = file.read_bytes()[:received] if file else b""
+        """What counts: the file up to the offset; of a finished upload the whole file, which must end there."""
+        row, file = self.row(path), self.file_of(path)
+        received = int(row["received"])
+        kept = file.read_bytes() if file else b""
+        kept = kept if row["status"] == "FINISHED" else kept[:received]
         assert len(kept) == received, f"{received} bytes are promised and {len(kept)} are there"
         return kept
 

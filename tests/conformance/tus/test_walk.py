@@ -190,13 +190,12 @@ class Walk(RuleBasedStateMachine):
 
     def _faults(self, model: Model, offset: int, size: int, check: str | None = None) -> set[int]:
         """The refusals that are right; none when it must be taken."""
-        if model.gone:
-            return {410}
-        if model.kind == "final":
-            return {403}
-        faults = {409} if offset != len(model.content) else set()
+        faults = {400} if check == "unknown" else set()
+        if model.gone or model.kind == "final":
+            return faults | {410 if model.gone else 403}
+        faults |= {409} if offset != len(model.content) else set()
         faults |= {413} if model.length is not None and offset + size > model.length else set()
-        return faults | ({460} if check == "wrong" else {400} if check == "unknown" else set())
+        return faults | ({460} if check == "wrong" else set())
 
     def _judge(self, model: Model, answer: Answer, faults: set[int], body: bytes) -> None:
         assert answer.status in (faults or {204}), (answer.status, answer.body, faults)
