@@ -7,6 +7,7 @@ import threading
 from typing import Any, Self
 
 import psycopg
+from psycopg.rows import dict_row
 
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.edge import token
@@ -48,7 +49,7 @@ class Watcher:
     def _watch(self) -> None:
         while not self._stop.wait(_PAUSE):
             try:
-                rows = self._server.query("select upload_id, filename, received, status from tus_uploads")
+                rows = self._rows()
             except psycopg.OperationalError:
                 continue
             for row in rows:
@@ -57,6 +58,11 @@ class Watcher:
             going_on = [row for row in rows if row["status"] == "UPLOADING"]
             if going_on:
                 self._ask(self._random.choice(going_on))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """By a connection of its own: that of a server ends when the server does."""
+        with psycopg.connect(self._server.database_url, row_factory=dict_row) as connection:
+            return connection.execute("select upload_id, filename, received, status from tus_uploads").fetchall()
 
     def _ask(self, row: dict[str, Any]) -> None:
         """What a client would be told."""

@@ -41,6 +41,7 @@ class Gateway:
             **settings,
         }
         self.process: subprocess.Popen[str] | None = None
+        self._connection: psycopg.Connection[dict[str, Any]] | None = None
 
     def start(self, *, wait: bool = True, **extra: str) -> Self:
         with (self.home / "serve.log").open("a") as log:
@@ -73,6 +74,9 @@ class Gateway:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+        if self._connection is not None:  # the next look opens it again
+            self._connection.close()
+            self._connection = None
 
     def restart(self) -> None:
         self.kill()
@@ -83,16 +87,20 @@ class Gateway:
         self.process.terminate()
         try:
             return self.process.wait(15)
-        except subprocess.TimeoutExpired:
+        finally:
             self.kill()
-            raise
 
     @contextmanager
     def scheduler(self) -> Iterator[None]:
         """A `penstock scheduler` beside it, for what is done by the clock."""
         with (self.home / "scheduler.log").open("a") as log:
             process = start_python(
-                "-m", "penstock", "scheduler", stdout=log, stderr=log, env=environment(**self.settings)
+                "-m",
+                "penstock",
+                "scheduler",
+                stdout=log,
+                stderr=log,
+                env=environment(**self.settings, PENSTOCK_SCHEDULER_TICK_SECONDS="0.1"),
             )
         try:
             yield
@@ -117,9 +125,10 @@ class Gateway:
         return Tus(self.address, token(role, merchant, seconds=3600))
 
     def query(self, statement: str, *values: Any) -> list[dict[str, Any]]:
-        with psycopg.connect(self.database_url, row_factory=dict_row, autocommit=True) as connection:
-            cursor = connection.execute(statement, values)
-            return cursor.fetchall() if cursor.description else []
+        if self._connection is None:
+            self._connection = psycopg.connect(self.database_url, row_factory=dict_row, autocommit=True)
+        cursor = self._connection.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
 
     def row(self, path: str) -> dict[str, Any]:
         [found] = self.query("select * from tus_uploads where upload_id = %s", id_of(path))
