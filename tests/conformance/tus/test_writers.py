@@ -164,9 +164,27 @@ class TestAKilledWriter:
         assert gateway.bytes_of(path) == content
 
 
-def _refused(wire: Wire) -> bool:
+class TestAServerThatIsToldToStop:
+    def test_it_counts_what_it_has_and_goes_soon(self, gateway: Gateway):
+        tus = gateway.caller()
+        path = tus.created(LENGTH)
+        try:
+            with tus.hold(path, LENGTH) as wire, Dribble(wire) as slow:
+                while slow.sent < 50:
+                    time.sleep(0.01)
+                assert gateway.stop() == 0
+                assert _refused(wire, up_to=600)
+        finally:
+            gateway.start()
+        kept = tus.head(path).offset
+        assert 0 < kept <= slow.sent
+        assert gateway.bytes_of(path) == b"x" * kept
+        assert tus.patch(path, kept, b"x" * (LENGTH - kept)).status == 204
+
+
+def _refused(wire: Wire, up_to: int = 500) -> bool:
     """By an answer or, which is allowed too, by a connection that ends without a word."""
     try:
-        return 400 <= wire.answer().status < 500
+        return 400 <= wire.answer().status < up_to
     except (OSError, http.client.HTTPException):
         return True
