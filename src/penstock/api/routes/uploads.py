@@ -103,7 +103,7 @@ async def create_upload(request: Request) -> Response:
     if chunk is not None:
         try:
             upload = await uploads.append(upload.upload_id, caller.merchant_id, chunk, body_of(request))
-        except PenstockError:  # the client never learns its address, so nobody could go on with it
+        except (PenstockError, tus.ClientGone):  # the client never learns its address, so nobody could go on with it
             await uploads.cancel(upload.upload_id, caller)
             raise
     location = f"{uploads.settings.tus_public_url.rstrip('/')}{ADDRESS}/{upload.upload_id}"
