@@ -294,6 +294,7 @@ create table pdf_jobs (
   source_key            text,                        -- where the file is in the object store; null: not kept
   profile_id            text,
   error_codes           text[] not null default '{}',-- why it was rejected: every reason found
+  prescan               jsonb,                       -- what the prescan found, over all pages
   orphaned_at           timestamptz,
   hold_token            bigint not null default 0,   -- grows with every worker that takes it: a late one cannot write
   check (route is distinct from 'AUTO' or degrade_reason is null)
@@ -365,12 +366,23 @@ create index idx_requeues_job on job_requeues (job_id, requeued_at);
 
 -- One row per upload that is becoming a job, so that ten requests at once do the work once.
 create table job_admissions (
-  upload_id    text primary key,
-  lease_owner  text,
-  leased_until timestamptz,
-  lease_token  bigint not null default 0,
-  lease_count  int not null default 0,
-  created_at   timestamptz not null default now()
+  upload_id     text primary key,
+  lease_owner   text,
+  leased_until  timestamptz,
+  lease_token   bigint not null default 0,
+  lease_count   int not null default 0,
+  job_ids       uuid[] not null default '{}',        -- one per attempt: what an attempt that died left in the store
+  refusal       jsonb,                               -- how the last attempt ended, for those who waited for it
+  refused_token bigint,
+  created_at    timestamptz not null default now()
+);
+create index idx_admissions_age on job_admissions (created_at);
+
+-- Files of a job that are to go; whoever takes the row removes them.
+create table job_file_removals (
+  job_id       uuid primary key references pdf_jobs,
+  reason       text not null,
+  requested_at timestamptz not null default now()
 );
 
 -- A key the caller chose for a request it may have to repeat.

@@ -29,6 +29,7 @@ BY_CODE: Mapping[ErrorCode, int] = {
     error_codes.UPLOAD_LENGTH_EXCEEDED: 413,
     error_codes.UPLOAD_LOCKED: 423,
     error_codes.UPLOAD_SLOTS_FULL: 429,
+    error_codes.IDEMPOTENCY_KEY_REUSED: 422,
     error_codes.RATE_LIMITED: 429,
     error_codes.REQUEUE_LIMIT: 429,
     error_codes.LLM_RATE_LIMITED: 429,

@@ -203,6 +203,30 @@ WORKER_NOT_ALIVE = _row("WORKER_NOT_ALIVE", Kind.CONFLICT, _W,
 NO_LIVING_WORKER = _row("NO_LIVING_WORKER", Kind.UNAVAILABLE, _W,
     "当前没有可接手任务的在线进程", "No worker that takes jobs is alive",
     "请先启动一个 worker 再重试", "Start a worker, then try again", retryable=True)
+PAGE_NOT_FOUND = _row("PAGE_NOT_FOUND", Kind.NOT_FOUND, _E,
+    "该任务没有这一页", "The job has no such page",
+    "请检查页码", "Check the page number")
+JOB_CANCELLED = _row("JOB_CANCELLED", Kind.CONFLICT, _W,
+    "任务已取消", "The job was cancelled",
+    "如仍需处理，请重新上传文件", "Upload the file again if it is still wanted")
+JOB_FILE_GONE = _row("JOB_FILE_GONE", Kind.NOT_FOUND, _E,
+    "任务的文件已不保留", "The job's file is not kept any more",
+    "请重新上传文件", "Upload the file again")
+ADMISSION_UNDER_WAY = _row("ADMISSION_UNDER_WAY", Kind.CONFLICT, _W,
+    "该文件正在创建任务", "A job is just being made from this upload",
+    "请稍后用相同请求重试", "Send the same request again in a moment", retryable=True)
+IDEMPOTENCY_KEY_REUSED = _row("IDEMPOTENCY_KEY_REUSED", Kind.CONFLICT, _E,
+    "Idempotency-Key 已用于另一个请求", "This Idempotency-Key was used for another request",
+    "请为新的请求使用新的 Idempotency-Key", "Choose a new key for a new request")
+RESULT_NOT_READY = _row("RESULT_NOT_READY", Kind.CONFLICT, _W,
+    "结果尚未就绪", "The result is not ready yet",
+    "请等待任务完成后再下载", "Wait until the job is done", retryable=True)
+EVALUATION_NOT_READY = _row("EVALUATION_NOT_READY", Kind.NOT_FOUND, _W,
+    "该任务尚无评估结果", "The job has not been evaluated",
+    "请等待评估完成", "Wait until it has been", retryable=True)
+CURSOR_INVALID = _row("CURSOR_INVALID", Kind.INVALID, _E,
+    "分页游标无效", "This cursor is not one of ours, or belongs to another question",
+    "请不带 cursor 重新查询", "Ask again without a cursor")
 JOB_TERMINAL = _row("JOB_TERMINAL", Kind.CONFLICT, _W,
     "任务已结束，无法取消", "The job has already ended",
     "无需处理", "Nothing to do")
@@ -260,6 +284,9 @@ ANNOTATION_VALIDATION_FAILED = _row("ANNOTATION_VALIDATION_FAILED", Kind.INVALID
     "标注内容校验失败", "The annotation is not valid",
     "请按 details 中的路径修改", "Correct the paths named in details")
 # --- profiles (codes and statuses never change) ------------------------------------------------------------
+PROFILE_MISSING = _row("PROFILE_MISSING", Kind.UNAVAILABLE, _C,
+    "没有生效的配置方案", "No profile is in force",
+    "请运维人员启用一个默认方案", "Ask an operator to activate a default profile")
 CONFIG_VERSION_CONFLICT = _row("CONFIG_VERSION_CONFLICT", Kind.CONFLICT, _W,
     "配置已被他人更新", "Someone else has saved a newer version",
     "请在最新版本上重新修改", "Make your change on the newest version")

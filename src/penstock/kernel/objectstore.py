@@ -7,6 +7,7 @@ STORE_UNAVAILABLE, DISK_FULL, or REQUEST_INVALID for a key that no store should 
 """
 
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,9 @@ class ObjectStore(Protocol):
     async def put(self, key: str, body: Body) -> None:
         """Write or replace an object."""
 
+    async def put_file(self, key: str, path: Path) -> None:
+        """As `put` of a file that nobody will change any more: where possible it is shared instead of copied."""
+
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write unless the key is taken; False when it was. Of several racing writers one gets True."""
 
@@ -61,6 +65,12 @@ class ObjectStore(Protocol):
 
     def stream(self, key: str) -> AsyncIterator[bytes]:
         """The object in pieces; NOT_FOUND comes with the first."""
+
+    def on_disk(self, key: str) -> AbstractAsyncContextManager[Path]:
+        """The object as a file to read, as long as the block lasts; programs that want a path get it so."""
+
+    async def free_bytes(self) -> int | None:
+        """Room that is left; None where the store has no end."""
 
     async def head(self, key: str) -> ObjectInfo: ...
 

@@ -86,6 +86,9 @@ class Keys:
     def checkpoint(self, job_id: str) -> str:
         return f"{self.prefix}:checkpoint:{{{job_id}}}"
 
+    def job_worker(self, job_id: str) -> str:
+        return f"{self.prefix}:job_worker:{{{job_id}}}"
+
     def rate(self, key: str) -> str:
         return f"{self.prefix}:rate:{{{key}}}"
 

@@ -15,7 +15,7 @@ import asyncio
 import gzip
 import hashlib
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -185,29 +185,44 @@ async def _enter(tx: Tx, table: str, batch: _Batch, key: str, digest: str) -> No
 async def history(
     database: Database, store: ObjectStore, entity_type: str, entity_id: str, *, retained: Retained = STATE_TRANSITIONS
 ) -> list[dict[str, Any]]:
-    """All rows of an entity in the order of their ids, online or archived; times are RFC 3339 text.
+    """All rows of an entity in the order of their ids, online or archived; times are RFC 3339 text."""
+    return await histories(database, store, [(entity_type, entity_id)], retained=retained)
+
+
+async def histories(
+    database: Database,
+    store: ObjectStore,
+    entities: Sequence[tuple[str, str]],
+    *,
+    retained: Retained = STATE_TRANSITIONS,
+) -> list[dict[str, Any]]:
+    """As `history`, of several entities, each given as type and id.
 
     Files are read after the transaction. Online rows are asked for first: a row that is moved between the
     two questions is then found twice, which its id tells, and never missed.
     """
+    wanted = set(entities)
+    named = ([entity[0] for entity in entities], [entity[1] for entity in entities])
     online = sql.SQL(
-        "select row_to_json(t)::text as line from {table} t where t.{type} = %s and t.{entity} = %s"
+        "select row_to_json(t)::text as line from unnest(%s::text[], %s::text[]) wanted(kind, id)"
+        " join {table} t on t.{type} = wanted.kind and t.{entity} = wanted.id"
     ).format(
         table=sql.Identifier(retained.table),
         type=sql.Identifier(retained.entity_type),
         entity=sql.Identifier(retained.entity_id),
     )
     files = (
-        "select f.object_key, f.sha256 from archive_index i join archive_files f using (archive_id)"
-        " where i.entity_type = %s and i.entity_id = %s and f.table_name = %s order by f.first_id"
+        "select f.object_key, f.sha256 from archive_files f where f.table_name = %s and f.archive_id in"
+        " (select i.archive_id from unnest(%s::text[], %s::text[]) wanted(kind, id) join archive_index i"
+        "  on i.entity_type = wanted.kind and i.entity_id = wanted.id) order by f.first_id"
     )
     async with database.transaction() as tx:
-        lines = [row["line"] for row in await fetch_all(tx, online, (entity_type, entity_id))]
-        archives = await fetch_all(tx, files, (entity_type, entity_id, retained.table))
+        lines = [row["line"] for row in await fetch_all(tx, online, named)]
+        archives = await fetch_all(tx, files, (retained.table, *named))
     found = {row[retained.id]: row for row in map(json.loads, lines)}
     for archive in archives:
         async for row in _rows_of(store, archive["object_key"], archive["sha256"]):
-            if (row[retained.entity_type], row[retained.entity_id]) == (entity_type, entity_id):
+            if (row[retained.entity_type], row[retained.entity_id]) in wanted:
                 found.setdefault(row[retained.id], row)
     return [found[key] for key in sorted(found)]
 

@@ -3,7 +3,8 @@
 Each domain declares one `Machine` literal in its `states.py`. These functions write a status, and nothing else
 does (an architecture test reads the SQL of the whole package to prove it):
 
-  `enter`  records the first state of a row that the domain's store has just inserted
+  `enter`  records the first state of a row that the domain's store has just inserted; `enter_many` of many
+           rows at once, each with its own row of history, announced in batches
   `move`   changes the state: guarded UPDATE … WHERE status = expected, the row in `state_transitions` and the
            outbox event, in one statement, so that they stand or fall together
   `move_many`  the same for many rows of one whole, in one statement: those still in the expected state move, each
@@ -136,6 +137,21 @@ class Batch:
     operator: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Rows of one owner that begin in one state together; `members` is what the batch events say of each, by id."""
+
+    target: StrEnum
+    by: str
+    trigger: str
+    owner_type: str
+    owner_id: str
+    members: Mapping[str, Mapping[str, Any]]
+    merchant_id: str | None = None
+    topics: tuple[str, ...] = ()
+    order_key: str = ""
+
+
 async def enter(tx: Tx, machine: Machine, step: Step) -> None:
     """Record the first state of a row that this transaction has inserted."""
     transition = machine.declared(None, step.target, step.by)
@@ -152,6 +168,36 @@ def enter_query(machine: Machine, step: Step, insert: str, values: Mapping[str, 
     transition = machine.declared(None, step.target, step.by)
     text = machine.text_of(insert, lambda: _enter_statement(insert))
     return text, {**values, **_facts(machine, step, _event(machine, transition, step))}
+
+
+async def enter_many(tx: Tx, machine: Machine, crowd: Crowd) -> None:
+    """As `enter` for each of the crowd, in a number of statements that does not grow with it.
+
+    The events are of the owner: `pages.blank` with `{"pages": [...]}`, at most MOST_IN_AN_EVENT in each.
+    """
+    transition = machine.declared(None, crowd.target, crowd.by)
+    await tx.execute(
+        "insert into state_transitions (entity_type, entity_id, from_status, to_status, trigger, operator)"
+        " select %s, id, null, %s, %s, %s from unnest(%s::text[]) with ordinality as given(id, n) order by n",
+        (machine.entity, str(crowd.target), crowd.trigger, crowd.by, list(crowd.members)),
+    )
+    told = list(crowd.members.values())
+    batches = [told[start : start + MOST_IN_AN_EVENT] for start in range(0, len(told), MOST_IN_AN_EVENT)]
+    await announce(tx, *(_crowd_event(machine, transition, crowd, batch) for batch in batches))
+
+
+def _crowd_event(machine: Machine, transition: Transition, crowd: Crowd, batch: list[Mapping[str, Any]]) -> Event:
+    plural = f"{machine.entity}s"
+    return Event(
+        event_type=f"{plural}.{transition.target.lower()}",
+        entity_type=crowd.owner_type,
+        entity_id=crowd.owner_id,
+        payload={"from": None, "to": transition.target, "trigger": crowd.trigger, plural: batch},
+        merchant_id=crowd.merchant_id,
+        notice=transition.notice,
+        topics=crowd.topics,
+        order_key=crowd.order_key,
+    )
 
 
 async def move(tx: Tx, machine: Machine, step: Step) -> dict[str, Any]:

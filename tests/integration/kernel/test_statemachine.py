@@ -16,7 +16,19 @@ from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
-from penstock.kernel.statemachine import Batch, Machine, Step, Transition, arrow, diagram, enter, move, move_many
+from penstock.kernel.statemachine import (
+    Batch,
+    Crowd,
+    Machine,
+    Step,
+    Transition,
+    arrow,
+    diagram,
+    enter,
+    enter_many,
+    move,
+    move_many,
+)
 from penstock.kernel.workers import WORKER
 
 
@@ -253,6 +265,35 @@ class TestMovingMany:
                 with pytest.raises(PenstockError) as refused:
                     await move_many(tx, PAGE, batch)
                 assert refused.value.code in {error_codes.TRANSITION_UNDECLARED, error_codes.TRANSITION_DENIED}
+
+
+class TestEnteringTogether:
+    def crowd(self, number: int, by: str = "gateway") -> Crowd:
+        members = {str(uuid4()): {"page_no": n, "status": "BLANK"} for n in range(1, number + 1)}
+        return Crowd(Page.BLANK, by, "prescan", "job", "j-1", members, "m1", ("job:j-1",), "job:j-1")
+
+    @pytest.mark.parametrize(("number", "batches"), [(0, []), (1, [1]), (50, [50]), (51, [50, 1]), (120, [50, 50, 20])])
+    async def test_each_is_recorded_and_all_are_announced_in_batches(self, database, number, batches):
+        crowd = self.crowd(number)
+        async with database.transaction() as tx:
+            await enter_many(tx, PAGE, crowd)
+            history = await fetch_all(tx, "select entity_id, from_status, to_status from state_transitions order by id")
+            events = await fetch_all(tx, "select * from outbox_events order by event_id")
+        assert [(row["entity_id"], row["from_status"], row["to_status"]) for row in history] == [
+            (member, None, "BLANK") for member in crowd.members
+        ]
+        assert [len(event["payload"]["pages"]) for event in events] == batches
+        told = [page for event in events for page in event["payload"]["pages"]]
+        assert told == list(crowd.members.values())
+        for event in events:
+            assert (event["event_type"], event["entity_type"], event["entity_id"]) == ("pages.blank", "job", "j-1")
+            assert (event["notice"], event["topics"], event["merchant_id"]) == ("pages_batch_update", ["job:j-1"], "m1")
+
+    async def test_a_part_that_may_not_is_refused(self, database):
+        async with database.transaction() as tx:
+            with pytest.raises(PenstockError) as refused:
+                await enter_many(tx, PAGE, self.crowd(1, by="output"))
+        assert refused.value.code is error_codes.TRANSITION_DENIED
 
 
 class Light(StrEnum):

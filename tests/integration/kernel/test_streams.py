@@ -148,6 +148,14 @@ class TestFollowing:
         assert names(await take(subscription, 3)) == ["page_completed", "job_completed"]
         assert await subscription.take(1) is None
 
+    async def test_it_goes_on_after_one_of_that_name_that_is_not_the_last(self, world, hub):
+        last = Request(JOB, until=frozenset({"job_failed"}), is_last=lambda notice: b'"n":2' in notice.data)
+        subscription = await opened(hub, last)
+        await world.publisher.publish([StreamEvent(n, (JOB,), "job_failed", {"n": n}) for n in range(1, 4)])
+        seen = await take(subscription, 2)
+        assert [b'"n":1' in seen[0].data, b'"n":2' in seen[1].data, len(seen)] == [True, True, 2]
+        assert await subscription.take(1) is None
+
     async def test_closing_the_hub_ends_every_stream_at_once(self, world, hub):
         live, opening = await opened(hub, Request(JOB)), hub.subscribe(Request(JOB))
         waiting = asyncio.create_task(live.take(60))

@@ -48,6 +48,22 @@ class CloudStore(Reading):
         with wrapped(check_key(key), writing=True):
             await self._send(key, body if isinstance(body, bytes) else pieces_of(body))
 
+    async def put_file(self, key: str, path: Path) -> None:
+        await self.put(key, path)
+
+    @asynccontextmanager
+    async def on_disk(self, key: str) -> AsyncIterator[Path]:
+        """A temporary copy."""
+        with tempfile.NamedTemporaryFile(prefix="penstock-") as copy:
+            async for piece in self.stream(key):
+                with wrapped(key, writing=True):
+                    await asyncio.to_thread(copy.write, piece)
+            copy.flush()
+            yield Path(copy.name)
+
+    async def free_bytes(self) -> int | None:
+        return None
+
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         with wrapped(check_key(key), writing=True):
             try:

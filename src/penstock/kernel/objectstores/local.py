@@ -21,10 +21,13 @@ from uuid import uuid4
 from obstore.store import LocalStore as ObstoreLocal
 
 from penstock.kernel import error_codes
+from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.objectstore import Body, ContentRef, SignedMethod, check_key, content_key
 from penstock.kernel.objectstores.pieces import pieces_of
 from penstock.kernel.objectstores.reading import TEMPORARY, Reading, wrapped
+
+_NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOENT, errno.ENOTSUP}
 
 
 class LocalStore(Reading):
@@ -41,6 +44,30 @@ class LocalStore(Reading):
         with wrapped(key, writing=True):
             async with self._written(body) as temporary:
                 await asyncio.to_thread(_replace, temporary, target)
+
+    async def put_file(self, key: str, path: Path) -> None:
+        """A second name for the file where its device is ours; a copy elsewhere."""
+        target = self._root / check_key(key)
+        temporary = self._temporary / uuid4().hex
+        with wrapped(key, writing=True):
+            try:
+                shared = await asyncio.to_thread(_share, path, temporary)
+                if shared:
+                    await asyncio.to_thread(_replace, temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)  # renaming one name of a file to another of its names does nothing
+        if not shared:
+            await self.put(key, path)
+
+    @asynccontextmanager
+    async def on_disk(self, key: str) -> AsyncIterator[Path]:
+        path = self._root / check_key(key)
+        if not await asyncio.to_thread(path.is_file):
+            raise PenstockError(error_codes.NOT_FOUND, key=key)
+        yield path
+
+    async def free_bytes(self) -> int | None:
+        return await asyncio.to_thread(free_bytes, self._root)
 
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         target = self._root / check_key(key)
@@ -95,6 +122,21 @@ def _write_all(file: RawIOBase, piece: bytes) -> None:
     rest = memoryview(piece)
     while rest:
         rest = rest[file.write(rest) or 0 :]
+
+
+def _share(path: Path, temporary: Path) -> bool:
+    """False where the file cannot have a second name here: another device, no such file, not a plain file."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    try:
+        os.link(path, temporary)
+    except OSError as failure:
+        if failure.errno in _NO_SECOND_NAME:
+            return False
+        raise
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    return True
 
 
 def _replace(temporary: Path, target: Path) -> None:

@@ -1,5 +1,6 @@
 """The rate gate: every call to an upstream asks here first."""
 
+from penstock.kernel.rategate.forgiving import ForgivingGate
 from penstock.kernel.rategate.gate import GateSettings, RateGate
 from penstock.kernel.rategate.policy import (
     Allow,
@@ -18,6 +19,7 @@ __all__ = [
     "Allow",
     "Decision",
     "Estimate",
+    "ForgivingGate",
     "GateSettings",
     "Outcome",
     "RateGate",

@@ -37,7 +37,8 @@ class Request:
     merchant_id: str | None = None  # whose share of the connections this takes
     last_event_id: str | None = None
     snapshot_first: bool = True  # for a client that brings no id
-    until: frozenset[str] = frozenset()  # the stream ends after an event of such a name
+    until: frozenset[str] = frozenset()  # the stream ends after an event of such a name,
+    is_last: Callable[[Notice], bool] = lambda _: True  # if this agrees
 
 
 class Subscription:
@@ -140,7 +141,7 @@ class Subscription:
 
     def _checked(self, notices: list[Notice]) -> list[Notice]:
         for index, notice in enumerate(notices):
-            if notice.name in self.request.until:
+            if notice.name in self.request.until and self.request.is_last(notice):
                 self.end()
                 return notices[: index + 1]
         return notices
