@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import structlog
 
+from penstock import documents
 from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
@@ -28,7 +30,7 @@ from penstock.kernel.identity import Identity, IdentitySettings
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.queue import Queue
-from penstock.kernel.rategate import GateSettings
+from penstock.kernel.rategate import ForgivingGate, GateSettings
 from penstock.kernel.reactions import Reaction, Reactions
 from penstock.kernel.redis import Keys, Redis, RedisTrouble, connect
 from penstock.kernel.relay import Outlets, Publish, Relay, RelaySettings
@@ -75,6 +77,7 @@ class Settings:
     health: HealthSettings
     retention: RetentionSettings
     telemetry: TelemetrySettings
+    documents: documents.DocumentSettings
 
 
 GROUPS: Mapping[str, type[SettingsGroup]] = {field.name: field.type for field in fields(Settings)}  # type: ignore[misc]
@@ -108,6 +111,18 @@ class Parts:
     uploads: Uploads
     examiner: Examiner
 
+    @cached_property
+    def desk(self) -> documents.Desk:
+        return documents.Desk(
+            self.database, self.store, self.redis, self.keys, self.examiner, self.settings.documents, self.uploads,
+            _store_url(self.settings), self.worker_id,
+        )  # fmt: skip
+
+    @cached_property
+    def limits(self) -> documents.CallLimits:
+        gate = ForgivingGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
+        return documents.CallLimits(gate, self.settings.documents)
+
     def relay(self) -> Relay:
         return Relay(
             self.database,
@@ -138,6 +153,8 @@ class Parts:
             Duty("retention.archive", timedelta(hours=6), self._archive),
             Duty("uploads.expire", timedelta(hours=1), Expiry(self.database, self.uploads).run),
             Duty("store.sweep", timedelta(hours=1), self._sweep_store),
+            Duty("jobs.sweep_admissions", timedelta(minutes=10), self._sweep_admissions),
+            Duty("jobs.remove_files", timedelta(seconds=10), self._remove_files),
         ]
 
     async def _wake_deliverers(self, slot: int) -> None:
@@ -166,6 +183,12 @@ class Parts:
 
     async def _sweep_store(self, fence: Fence) -> None:  # noqa: ARG002  deletes only leftovers
         await self.store.sweep(older_than=timedelta(days=1))
+
+    async def _sweep_admissions(self, fence: Fence) -> None:  # noqa: ARG002  safe to run twice: see leftovers.py
+        await documents.sweep_admissions(self.desk)
+
+    async def _remove_files(self, fence: Fence) -> None:  # noqa: ARG002  as above
+        await documents.remove_files(self.desk)
 
 
 def _to_streams(publisher: StreamPublisher) -> Publish:
@@ -220,9 +243,8 @@ async def started(
         store = await _open_store(settings)
         health = _health(settings, clock, database, redis, store)
         stack.push_async_callback(health.close)
-        reader = StreamReader(redis, keys, settings.streams)
-        snapshots = Snapshots(database, {"dashboard": _dashboard_snapshot})
-        hub = StreamHub(reader, snapshots, settings.streams, clock)
+        snapshots = Snapshots(database, {"dashboard": _dashboard_snapshot, "job": documents.job_snapshot})
+        hub = StreamHub(StreamReader(redis, keys, settings.streams), snapshots, settings.streams, clock)
         uploads = await _open_uploads(settings, database, clock, worker_id)
         stack.callback(uploads.close)
         if role == "serve":
@@ -231,7 +253,7 @@ async def started(
         yield Parts(
             settings, worker_id, clock, database, redis, keys, Queue(redis, keys), store, identity, hub, health,
             Receivers(
-                Reactions([*REACTIONS, *reactions]),
+                Reactions([*REACTIONS, *documents.reactions(settings.documents), *reactions]),
                 {**sinks.installed(), **(plugins or {})},
                 webhooks.rows_for,
                 caller.find,
@@ -267,10 +289,13 @@ async def _open_database(settings: Settings, role: str) -> Database:
     return database
 
 
+def _store_url(settings: Settings) -> str:
+    return settings.runtime.store_url.rstrip("/") or (settings.runtime.home.resolve() / "store").as_uri()
+
+
 async def _open_store(settings: Settings) -> ObjectStore:
-    url = settings.runtime.store_url or (settings.runtime.home.resolve() / "store").as_uri()
     try:
-        return await asyncio.to_thread(open_store, url)
+        return await asyncio.to_thread(open_store, _store_url(settings))
     except (StoreUrlInvalid, OSError) as wrong:
         raise SettingsError(f"PENSTOCK_STORE_URL: {wrong}") from None
 
@@ -295,8 +320,10 @@ def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, 
 
 
 async def _dashboard_snapshot(tx: Tx, topic: str) -> dict[str, Any]:
-    """What a dashboard shows before the first event: for operators, who is alive."""
+    """What a dashboard shows before the first event: jobs by status and, for operators, who is alive."""
+    _, _, merchant = topic.partition(":")
+    jobs = await documents.jobs_by_status(tx, merchant or None)
     if topic != "dashboard":
-        return {}
+        return {"jobs": jobs}
     workers = await all_workers(tx)
-    return {"workers": [{"id": row["worker_id"], "status": row["status"]} for row in workers]}
+    return {"jobs": jobs, "workers": [{"id": row["worker_id"], "status": row["status"]} for row in workers]}

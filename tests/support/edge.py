@@ -9,15 +9,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from penstock.documents import CallLimits, Desk, DocumentSettings, job_snapshot
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
+from penstock.kernel.objectstores import LocalStore
+from penstock.kernel.rategate import ForgivingGate
 from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.webhooks import WebhookSettings
+from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Uploads, UploadSettings
 
 SECRET = "a secret of at least thirty-two bytes"
@@ -28,6 +33,7 @@ class EdgeSettings:
     runtime: RuntimeSettings
     identity: IdentitySettings
     webhooks: WebhookSettings
+    documents: DocumentSettings
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
 
 
@@ -40,6 +46,8 @@ class EdgeParts:
     health: Health
     hub: StreamHub
     uploads: Uploads
+    desk: Desk
+    limits: CallLimits
 
 
 @asynccontextmanager
@@ -47,7 +55,8 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
     clock = SystemClock()
     where = RuntimeSettings(**{"port": free_port(), "grpc_port": free_port(), **runtime})
     identity_settings = IdentitySettings(secret=SECRET)
-    settings = EdgeSettings(where, identity_settings, WebhookSettings(allow_private=True))
+    documents = DocumentSettings(api_rate_per_sec=10_000, api_burst=10_000, job_rate_per_min=10_000, job_burst=10_000)
+    settings = EdgeSettings(where, identity_settings, WebhookSettings(allow_private=True), documents)
     checks = {
         "database": database_check(database),
         "redis": redis_check(redis),
@@ -56,19 +65,29 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
     health = Health(checks, clock, vital=frozenset({"database"}))
     hub = StreamHub(
         StreamReader(redis, keys, StreamSettings()),
-        Snapshots(database, {"dashboard": _topic_name}),
+        Snapshots(database, {"dashboard": _topic_name, "job": job_snapshot}),
         StreamSettings(),
         clock,
     )
     identity = Identity(identity_settings, clock)
-    with TemporaryDirectory() as directory:
-        upload_settings = UploadSettings(tus_upload_dir=Path(directory), tus_chunk_timeout_sec=timedelta(seconds=5))
+    limits = CallLimits(ForgivingGate(redis, keys, clock=clock), documents)
+    with TemporaryDirectory(prefix="penstock-edge-") as name:
+        place = Path(name)
+        (place / "uploads").mkdir()
+        upload_settings = UploadSettings(tus_upload_dir=place / "uploads", tus_chunk_timeout_sec=timedelta(seconds=5))
         uploads = Uploads(database, upload_settings, clock, "edge", where.home)
-        yield EdgeParts(settings, clock, database, identity, health, hub, uploads)
+        store, address = LocalStore(place / "store"), (place / "store").as_uri()
+        desk = Desk(database, store, redis, keys, _nobody(), documents, uploads, address, "edge-1")
+        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits)
         uploads.close()
     await hub.close()
     await health.close()
     await identity.close()
+
+
+def _nobody() -> Examiner:
+    """Its sandbox is not started: every call is SANDBOX_UNAVAILABLE. Tests that read files bring their own."""
+    return Examiner(pdf_sandbox(PdfSettings(), SandboxSettings()), PdfSettings())
 
 
 def token(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60) -> str:

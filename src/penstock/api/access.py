@@ -10,6 +10,11 @@ SIGNED_IN: Roles = frozenset(Role)
 OPERATIONS: Roles = frozenset({Role.OPERATOR, Role.ADMIN})
 CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})  # they may also act for another merchant
 
+SENDING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})
+ENDING: Roles = frozenset({Role.UPLOADER, Role.OPERATOR, Role.ADMIN})
+
+UNCOUNTED = "/api/v1/uploads"  # outside the limit on calls: one upload is many, and has limits of its own
+
 ACCESS: Mapping[tuple[str, str], Roles | None] = {
     # people
     ("GET", "/"): PUBLIC,
@@ -38,6 +43,20 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/workers"): OPERATIONS,
     ("GET", "/api/v1/deliveries"): OPERATIONS,
     ("POST", "/api/v1/deliveries/{delivery_id}/redeliver"): OPERATIONS,
+    # jobs
+    ("POST", "/api/v1/jobs"): SENDING,
+    ("GET", "/api/v1/jobs"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/pages"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/pages/{page_number}"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/pages/{page_number}/image"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/skus"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/result"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/progress"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/evaluation"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/timeline"): SIGNED_IN,
+    ("GET", "/api/v1/jobs/{job_id}/events"): SIGNED_IN,
+    ("POST", "/api/v1/jobs/{job_id}/cancel"): ENDING,
     ("POST", "/api/v1/jobs/{job_id}/requeue"): OPERATIONS,
     # a merchant's own servers
     ("GET", "/api/v1/webhooks"): CONNECTING,

@@ -9,7 +9,20 @@ from penstock.api import errors, openapi
 from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
-from penstock.api.routes import dashboard, deliveries, health, pages, requeue, session, uploads, webhooks, workers
+from penstock.api.routes import (
+    dashboard,
+    deliveries,
+    health,
+    job_contents,
+    job_events,
+    jobs,
+    pages,
+    requeue,
+    session,
+    uploads,
+    webhooks,
+    workers,
+)
 from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
@@ -25,6 +38,9 @@ ROUTERS = (
     deliveries.router,
     requeue.router,
     webhooks.router,
+    jobs.router,
+    job_contents.router,
+    job_events.router,
 )
 
 

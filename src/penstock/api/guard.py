@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
-from penstock.api.access import ACCESS
+from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ID_PATTERN, Caller
@@ -99,6 +99,8 @@ async def admitted(request: Request, path: str) -> Caller | None:
         raise PenstockError(error_codes.TOKEN_MISSING)
     if caller.role not in roles:
         raise PenstockError(error_codes.ROLE_DENIED, role=caller.role.value, needs=sorted(roles))
+    if not path.startswith(UNCOUNTED):
+        await request.app.state.parts.limits.one_call(caller.merchant_id)
     return caller
 
 

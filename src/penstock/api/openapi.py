@@ -7,13 +7,19 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import penstock
-from penstock.api.access import ACCESS
+from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.api.errors import ErrorBody, body_of
 from penstock.api.http_status import status_of
 from penstock.kernel import error_codes
 from penstock.kernel.errors import ErrorCode, Language
 
 _MARK = "x-error-codes"
+# Whatever can be wrong with a PDF.
+FILE_FAULTS = tuple(
+    row
+    for name, row in error_codes.REGISTRY.items()
+    if name.startswith(("SECURITY_", "PDF_")) or name in ("INVALID_MIME", "EMPTY_PDF", "PAGE_COUNT_EXCEEDED")
+)
 _ABOUT = (
     "Every refusal has one shape (schema `Error`): a `code` that never changes, a `message` and a `remedy` in the"
     " language of `Accept-Language` (zh or en), and the `request_id` that names the request in the logs."
@@ -67,6 +73,8 @@ def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCo
         found += [error_codes.REQUEST_TOO_LARGE, error_codes.CONTENT_TYPE_INVALID]
     if ACCESS[method, path] is not None:
         found += [error_codes.TOKEN_MISSING, error_codes.TOKEN_INVALID, error_codes.ROLE_DENIED]
+        if not path.startswith(UNCOUNTED):
+            found.append(error_codes.RATE_LIMITED)
         if method != "GET":
             found.append(error_codes.ORIGIN_DENIED)
     if "{" in path:

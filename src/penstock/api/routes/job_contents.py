@@ -1,0 +1,201 @@
+"""What is in a job: pages, their pictures, records, the result, and how it came about."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Response
+from starlette.requests import Request
+
+from penstock import documents
+from penstock.api.errors import language_of
+from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.openapi import FILE_FAULTS, may_fail_with
+from penstock.api.routes.job_shapes import (
+    Change,
+    Evaluation,
+    JobProgress,
+    Page,
+    Pages,
+    Result,
+    Sku,
+    Skus,
+    Timeline,
+    detail,
+)
+from penstock.bootstrap import Parts
+from penstock.documents import queries
+from penstock.documents.states import PageStatus
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.pdf import PictureFormat
+
+router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
+
+PageNumber = Annotated[int, Path(ge=1, le=100_000)]
+Cursor = Annotated[str | None, Query(max_length=1000, description="From the part before")]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+_NO_JOB = may_fail_with(error_codes.JOB_NOT_FOUND)
+_NO_PART = may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.CURSOR_INVALID)
+_IMAGE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The page as a picture",
+        "content": {
+            f"image/{kind}": {"schema": {"type": "string", "format": "binary"}} for kind in ("webp", "png", "jpeg")
+        },
+    },
+    304: {"description": "The picture that If-None-Match names is still the one"},
+}
+
+
+@router.get("/api/v1/jobs/{job_id}/pages", summary="The pages of a job", openapi_extra=_NO_PART)
+async def list_pages(  # noqa: PLR0913  one parameter for each thing that can be asked
+    request: Request,
+    caller: SignedIn,
+    job_id: UUID,
+    *,
+    status: Annotated[list[PageStatus] | None, Query(max_length=14)] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Pages:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        await queries.visible_job(tx, job_id, caller)
+        part = await queries.find_pages(tx, job_id, status or (), cursor, limit)
+    return Pages(pages=[Page.model_validate(row) for row in part.rows], next_cursor=part.next_cursor)
+
+
+@router.get(
+    "/api/v1/jobs/{job_id}/pages/{page_number}",
+    summary="One page",
+    openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.PAGE_NOT_FOUND),
+)
+async def get_page(request: Request, caller: SignedIn, job_id: UUID, page_number: PageNumber) -> Page:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        await queries.visible_job(tx, job_id, caller)
+        return Page.model_validate(await queries.find_page(tx, job_id, page_number))
+
+
+@router.get(
+    "/api/v1/jobs/{job_id}/pages/{page_number}/image",
+    summary="A page as a picture",
+    response_class=Response,
+    responses=_IMAGE,
+    openapi_extra=may_fail_with(
+        error_codes.JOB_NOT_FOUND,
+        error_codes.PAGE_NOT_FOUND,
+        error_codes.JOB_FILE_GONE,
+        error_codes.SANDBOX_UNAVAILABLE,
+        error_codes.STORE_UNAVAILABLE,
+        *FILE_FAULTS,
+    ),
+)
+async def get_page_image(  # noqa: PLR0913  one parameter for each thing that can be asked
+    request: Request,
+    caller: SignedIn,
+    job_id: UUID,
+    page_number: PageNumber,
+    *,
+    dpi: Annotated[int, Query(ge=36, le=600)] = 96,
+    format: Literal["webp", "png", "jpeg"] = "webp",  # noqa: A002  the name callers use
+) -> Response:
+    """Drawn when it is first asked for, then kept."""
+    parts: Parts = request.app.state.parts
+    if dpi > parts.desk.settings.image_dpi_max:
+        reason = f"at most {parts.desk.settings.image_dpi_max}"
+        raise PenstockError(error_codes.REQUEST_INVALID, fields={"query.dpi": reason})
+    async with parts.database.transaction() as tx:
+        job = await queries.visible_job(tx, job_id, caller)
+        await queries.find_page(tx, job_id, page_number)
+    headers = {
+        "ETag": f'"{job["file_hash"][:32]}-{page_number}-{dpi}-{format}"',
+        "Cache-Control": "private, max-age=86400",
+    }
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    picture = await documents.page_image(parts.desk, job_id, page_number, dpi, PictureFormat(format.upper()))
+    return Response(picture, headers=headers, media_type=f"image/{format}")
+
+
+@router.get("/api/v1/jobs/{job_id}/skus", summary="The records found in a job", openapi_extra=_NO_PART)
+async def list_skus(  # noqa: PLR0913  one parameter for each thing that can be asked
+    request: Request,
+    caller: SignedIn,
+    job_id: UUID,
+    *,
+    page: Annotated[int | None, Query(ge=1, le=100_000)] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Skus:
+    """Those in force; what was replaced is not shown."""
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        await queries.visible_job(tx, job_id, caller)
+        part = await queries.find_skus(tx, job_id, page, cursor, limit)
+    return Skus(skus=[Sku.model_validate(row) for row in part.rows], next_cursor=part.next_cursor)
+
+
+@router.get(
+    "/api/v1/jobs/{job_id}/result",
+    summary="Everything that came of a job",
+    openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.RESULT_NOT_READY),
+)
+async def get_result(request: Request, caller: SignedIn, job_id: UUID) -> Result:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        job = await queries.visible_job(tx, job_id, caller)
+        pages, skus = await queries.result_of(tx, job)
+        progress = await queries.progress_of(tx, job)
+    return Result(
+        schema_version="1",
+        job=detail(job, progress.by_status, language_of(request)),
+        pages=[Page.model_validate(row) for row in pages],
+        skus=[Sku.model_validate(row) for row in skus],
+    )
+
+
+@router.get("/api/v1/jobs/{job_id}/progress", summary="How far a job has come", openapi_extra=_NO_JOB)
+async def get_progress(request: Request, caller: SignedIn, job_id: UUID) -> JobProgress:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        job = await queries.visible_job(tx, job_id, caller)
+        progress = await queries.progress_of(tx, job)
+    told = {
+        "progress_percent": progress.percent(job["status"]),
+        "pages_done": progress.done,
+        "pages_by_status": progress.by_status,
+    }
+    return JobProgress.model_validate({**job, **told})
+
+
+@router.get(
+    "/api/v1/jobs/{job_id}/evaluation",
+    summary="How far the machine is trusted with a job",
+    openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.EVALUATION_NOT_READY),
+)
+async def get_evaluation(request: Request, caller: SignedIn, job_id: UUID) -> Evaluation:
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        job = await queries.visible_job(tx, job_id, caller)
+        return Evaluation.model_validate(await queries.evaluation_of(tx, job))
+
+
+@router.get(
+    "/api/v1/jobs/{job_id}/timeline",
+    summary="Every change of state of a job and its pages",
+    openapi_extra=may_fail_with(
+        error_codes.JOB_NOT_FOUND,
+        error_codes.CURSOR_INVALID,
+        error_codes.STORE_UNAVAILABLE,
+        error_codes.ARCHIVE_DAMAGED,
+    ),
+)
+async def get_timeline(
+    request: Request, caller: SignedIn, job_id: UUID, cursor: Cursor = None, limit: Limit = 200
+) -> Timeline:
+    """Also what has been moved to the archive."""
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        await queries.visible_job(tx, job_id, caller)
+    part = await queries.timeline_of(parts.desk, job_id, cursor, limit)
+    return Timeline(changes=[Change.model_validate(row) for row in part.rows], next_cursor=part.next_cursor)

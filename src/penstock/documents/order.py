@@ -1,0 +1,26 @@
+"""What somebody wants made into a job."""
+
+import hashlib
+from dataclasses import dataclass
+
+from penstock.kernel import json
+from penstock.kernel.identity import Caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """`owner` is the caller as the merchant they act for."""
+
+    upload_id: str
+    caller: Caller
+    owner: Caller
+    category: str | None = None
+    industry: str | None = None
+    allow_duplicate: bool = False
+    idempotency_key: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal requests: a repeat with the same key is told from another request by it."""
+        asked = [self.upload_id, self.owner.merchant_id, self.category, self.industry, self.allow_duplicate]
+        return hashlib.sha256(json.dump_bytes(asked)).hexdigest()

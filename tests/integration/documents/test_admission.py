@@ -1,0 +1,490 @@
+"""An upload becomes a job: in order, once, with its file, or not at all."""
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from tests.integration.documents.conftest import Counting, opened
+from tests.support.edge import bearer
+from tests.support.jobs import fresh, pdf
+
+from penstock.documents import CallLimits, sweep_admissions
+from penstock.documents.settings import DocumentSettings
+from penstock.kernel import error_codes
+from penstock.kernel.db import Database
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.objectstores import LocalStore
+from penstock.kernel.rategate import ForgivingGate
+from penstock.kernel.redis import connect
+from penstock.kernel.sandbox import SandboxSettings
+from penstock.pdf import Examiner as PdfExaminer
+from penstock.pdf import PdfSettings, pdf_sandbox
+
+
+class TestAGoodFile:
+    async def test_it_becomes_a_job_with_its_pages_its_file_and_its_history(self, office):
+        content = pdf("the first page", "", "the third page")
+        upload = await office.upload(content, name="目录.pdf")
+        answer = await office.post(upload, category="furniture", industry="retail")
+        assert answer.status_code == 201
+        job = answer.json()
+        assert answer.headers["Location"] == f"/api/v1/jobs/{job['job_id']}"
+        assert (job["status"], job["user_status"], job["total_pages"]) == ("UPLOADED", "processing", 3)
+        assert (job["source_file"], job["file_size"], job["merchant_id"]) == ("目录.pdf", len(content), "m-1")
+        assert job["file_hash"] == hashlib.sha256(content).hexdigest()
+        assert (job["category"], job["industry"], job["uploaded_by"]) == ("furniture", "retail", "alice")
+        assert (job["profile_id"], job["frozen_config_version"], job["worker_id"]) == ("default", "1", "edge-1")
+        assert job["blank_pages"] == [2]
+        assert job["prescan"]["raw_metrics"]["total_pages"] == 3
+        assert job["output_base_url"].endswith(f"/jobs/{job['job_id']}/")
+        assert await office.desk.store.get(f"jobs/{job['job_id']}/source.pdf") == content
+        pages = (await office.get(f"/{job['job_id']}/pages")).json()["pages"]
+        assert [page["status"] for page in pages] == ["PENDING", "BLANK", "PENDING"]
+        assert pages[0]["features"]["text_chars"] > 5
+        assert not (office.desk.uploads.directory / upload).exists()
+        [upload_row] = await office.rows("select status, job_id from tus_uploads")
+        assert upload_row == {"status": "ADMITTED", "job_id": UUID(job["job_id"])}
+        changes = await office.rows("select entity_type, to_status from state_transitions order by id")
+        assert [tuple(change.values()) for change in changes] == [
+            ("upload", "FINISHED"), ("job", "UPLOADED"), ("page", "PENDING"), ("page", "PENDING"), ("page", "BLANK"),
+            ("upload", "ADMITTED"),
+        ]  # fmt: skip
+
+    async def test_many_pages_are_recorded_each_and_announced_in_batches_of_fifty(self, office):
+        job = await office.job(pdf(*["written"] * 30, *[""] * 10))
+        [counts] = await office.rows(
+            "select count(*) as n, count(distinct entity_id) as pages from state_transitions where entity_type = 'page'"
+        )
+        assert counts == {"n": 40, "pages": 40}
+        events = await office.rows(
+            "select event_type, notice, topics, order_key, payload from outbox_events where event_type like 'pages.%%'"
+        )
+        assert [(row["event_type"], row["notice"], len(row["payload"]["pages"])) for row in events] == [
+            ("pages.pending", None, 30), ("pages.blank", "pages_batch_update", 10),
+        ]  # fmt: skip
+        assert {(row["order_key"], *row["topics"]) for row in events} == {(f"job:{job['job_id']}",) * 2}
+        assert events[1]["payload"]["pages"][0] == {"page_no": 31, "status": "BLANK"}
+
+    async def test_redis_learns_where_the_job_is_and_need_not(self, office, redis_client, keys):
+        job = await office.job()
+        key = keys.job_worker(job["job_id"])
+        assert await redis_client.get(key) == b"edge-1"
+        assert 6 * 86_400 < await redis_client.ttl(key) <= 7 * 86_400
+        await redis_client.flushall()
+        assert (await office.get(f"/{job['job_id']}")).json()["worker_id"] == "edge-1"
+
+    async def test_a_document_of_blank_pages_goes_to_people(self, office):
+        job = await office.job(pdf("", ""))
+        assert (job["status"], job["route"], job["degrade_reason"]) == ("DEGRADED_HUMAN", "HUMAN_ALL", "prescan_reject")
+        assert job["user_status"] == "needs_manual"
+        [event] = await office.rows("select notice, payload from outbox_events where event_type = 'job.degraded_human'")
+        assert event["notice"] == "human_needed"
+        assert event["payload"]["reason"] == "prescan_reject"
+
+    async def test_the_most_specific_profile_in_force_is_frozen(self, office):
+        await office.rows(
+            "insert into threshold_profiles (profile_id, version, category, industry, thresholds, confidence_weights,"
+            " prescan_rules, classification_thresholds, is_active, effective_from)"
+            " select v.id, '7', v.c, v.i, thresholds, confidence_weights, prescan_rules, classification_thresholds,"
+            " v.active, now() + v.wait::interval from threshold_profiles, (values ('c', 'toys', null, true, '-1 day'),"
+            " ('i', null, 'retail', true, '-1 day'), ('ci', 'toys', 'retail', true, '-1 day'),"
+            " ('off', 'shoes', null, false, '-1 day'), ('later', 'shoes', null, true, '1 day'))"
+            " v(id, c, i, active, wait)"
+            " where profile_id = 'default' returning 1"
+        )
+        asked = [("toys", "retail"), ("toys", None), ("hats", "retail"), ("hats", None), ("shoes", None)]
+        frozen = [(await office.job(category=c, industry=i))["profile_id"] for c, i in asked]
+        assert frozen == ["ci", "c", "i", "default", "default"]
+
+
+class TestWhoseItIs:
+    async def test_the_merchant_is_the_tokens_and_never_the_bodys(self, office):
+        answer = await office.post(await office.upload(), merchant_id="m-2")
+        assert answer.json()["code"] == "REQUEST_INVALID"
+
+    async def test_another_merchants_upload_does_not_exist(self, office):
+        upload = await office.upload(merchant="m-2")
+        for role in ("uploader", "admin"):
+            answer = await office.post(upload, role=role)
+            assert (answer.status_code, answer.json()["code"]) == (404, "UPLOAD_NOT_FOUND")
+        await office.post(upload, merchant="m-2")
+        assert (await office.post(upload)).json()["code"] == "UPLOAD_NOT_FOUND"
+
+    async def test_acting_for_another_merchant_is_written_down(self, office):
+        upload = await office.upload()
+        job = (await office.post(upload, impersonate_merchant_id="m-9")).json()
+        assert (job["merchant_id"], job["uploaded_by"]) == ("m-9", "alice")
+        [entry] = await office.rows("select actor, action, merchant_id from audit_log")
+        assert tuple(entry.values()) == ("alice", "impersonate_merchant", "m-9")
+        assert (await office.get(f"/{job['job_id']}")).status_code == 404
+
+
+REFUSED = {
+    "INVALID_MIME": (400, b"PK this is no PDF at all", 0),
+    "EMPTY_PDF": (400, pdf(), 0),
+    "PAGE_COUNT_EXCEEDED": (413, pdf(*["x"] * 41), 41),
+    "SECURITY_ENCRYPTED_PDF": (400, pdf("secret", encrypted=True), 0),
+    "SECURITY_JAVASCRIPT_EMBEDDED": (400, pdf("script", script=True), 1),
+    "SECURITY_OBJECT_COUNT_EXCEEDED": (400, pdf("many", objects=600), 1),
+}
+
+
+LANGUAGES = ("zh", "en")
+
+
+class TestTheOtherRefusals:
+    """Each in both languages: status, severity, sentence, remedy."""
+
+    def check(self, answer, language, status, code):
+        row = error_codes.REGISTRY[code]
+        body = answer.json()
+        assert (answer.status_code, body["code"], body["severity"]) == (status, code, row.severity)
+        assert (body["message"], body["remedy"]) == (getattr(row.message, language), getattr(row.remedy, language))
+        return body["details"]
+
+    @pytest.mark.parametrize("language", LANGUAGES)
+    async def test_an_upload_that_nobody_knows(self, office, language):
+        answer = await office.post("upl_none", headers={"Accept-Language": language})
+        assert self.check(answer, language, 404, "UPLOAD_NOT_FOUND") == {"upload_id": "upl_none"}
+
+    @pytest.mark.parametrize("language", LANGUAGES)
+    async def test_a_job_that_nobody_knows(self, office, language):
+        answer = await office.get(f"/{UUID(int=1)}", headers={"Accept-Language": language})
+        assert self.check(answer, language, 404, "JOB_NOT_FOUND") == {"job_id": str(UUID(int=1))}
+
+    @pytest.mark.parametrize("language", LANGUAGES)
+    async def test_a_file_that_takes_too_long(self, office, slow_pdf, language):
+        settings = PdfSettings(security_parse_timeout_sec=1)
+        async with pdf_sandbox(settings, SandboxSettings(workers=1)) as sandbox:
+            hasty = Counting(PdfExaminer(sandbox, settings))
+            async with opened(office.parts, hasty) as other:
+                answer = await other.post(await office.upload(slow_pdf), headers={"Accept-Language": language})
+        details = self.check(answer, language, 400, "SECURITY_PARSE_TIMEOUT")
+        [job] = await office.rows("select job_id, status, error_codes from pdf_jobs")
+        assert (str(job["job_id"]), job["status"]) == (details["job_id"], "REJECTED")
+
+    @pytest.mark.parametrize("language", LANGUAGES)
+    async def test_a_full_disk(self, office, tmp_path, language):
+        async with opened(office.parts, office.examiner, store=Full(tmp_path)) as other:
+            answer = await other.post(await office.upload(), headers={"Accept-Language": language})
+        assert set(self.check(answer, language, 503, "DISK_FULL")) == {"free", "needed"}
+
+    @pytest.mark.parametrize("language", LANGUAGES)
+    async def test_a_database_that_is_away(self, office, language):
+        nowhere = Database("postgresql://nobody@127.0.0.1:1/none", name="nowhere", wait_seconds=0.3)
+        await nowhere.open()
+        upload = await office.upload()
+        async with opened(replace(office.parts, database=nowhere), office.examiner, database=nowhere) as other:
+            answer = await other.post(upload, headers={"Accept-Language": language})
+        await nowhere.close()
+        self.check(answer, language, 503, "DB_UNAVAILABLE")
+        assert (await office.post(upload)).status_code == 201
+
+    async def test_redis_away_costs_nothing(self, office, own_redis):
+        redis = connect(own_redis.url)
+        own_redis.stop()
+        async with opened(office.parts, office.examiner, redis=redis) as other:
+            assert (await other.post(await office.upload())).status_code == 201
+        await redis.aclose()
+
+
+class TestABadFile:
+    @pytest.mark.parametrize("code", REFUSED)
+    @pytest.mark.parametrize("language", ["zh", "en"])
+    async def test_it_is_refused_with_its_code_and_kept_as_a_rejected_job(self, office, code, language):
+        status, content, pages = REFUSED[code]
+        upload = await office.upload(content)
+        answer = await office.post(upload, headers={"Accept-Language": language})
+        body = answer.json()
+        row = error_codes.REGISTRY[code]
+        assert (answer.status_code, body["code"], body["severity"]) == (status, code, "error")
+        assert body["message"] == getattr(row.message, language)
+        assert body["remedy"] == getattr(row.remedy, language)
+        assert body["details"]["issues"][0]["code"] == code
+        job = (await office.get(f"/{body['details']['job_id']}", headers={"Accept-Language": language})).json()
+        assert (job["status"], job["user_status"], job["error_codes"][0]) == ("REJECTED", "failed", code)
+        assert job["error_message"] == getattr(row.message, language)
+        assert job["action_hint"] == getattr(row.remedy, language)
+        assert job["total_pages"] == pages
+        assert await office.files() == []
+        [event] = await office.rows("select notice, payload from outbox_events where event_type = 'job.rejected'")
+        assert event["notice"] == "job_failed"
+        assert event["payload"]["error_code"] == code
+        assert event["payload"]["sentences"]["message"] == {"zh": row.message.zh, "en": row.message.en}
+        assert event["payload"]["action_hint"] == row.remedy.en
+
+    async def test_every_reason_is_listed(self, office):
+        made = pdf(*["x"] * 41, script=True)
+        body = (await office.post(await office.upload(made))).json()
+        assert {issue["code"] for issue in body["details"]["issues"]} >= {
+            "PAGE_COUNT_EXCEEDED", "SECURITY_JAVASCRIPT_EMBEDDED",
+        }  # fmt: skip
+
+    async def test_asked_again_it_is_refused_again_with_the_same_job(self, office):
+        upload = await office.upload(b"not a PDF")
+        first, second = await office.post(upload), await office.post(upload)
+        assert first.status_code == second.status_code == 400
+        assert first.json()["details"] == second.json()["details"]
+        assert office.examiner.inspected == 1
+        [count] = await office.rows("select count(*) as n from pdf_jobs")
+        assert count["n"] == 1
+
+    async def test_a_refused_file_does_not_count_as_a_duplicate(self, office):
+        content = pdf("script", script=True)
+        answers = [(await office.post(await office.upload(content))).json()["code"] for _ in range(2)]
+        assert answers == ["SECURITY_JAVASCRIPT_EMBEDDED"] * 2
+
+
+class TestAnUploadThatIsNotThere:
+    async def test_what_is_unfinished_unknown_or_gone_is_told_apart(self, office):
+        unfinished, gone, lost = [await office.upload() for _ in range(3)]
+        await office.rows("update tus_uploads set status = 'UPLOADING' where upload_id = %s returning 1", unfinished)
+        await office.rows("update tus_uploads set status = 'EXPIRED' where upload_id = %s returning 1", gone)
+        (office.desk.uploads.directory / lost).unlink()
+        answers = [(await office.post(each)) for each in ("upl_none", unfinished, gone, lost)]
+        assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [
+            (404, "UPLOAD_NOT_FOUND"), (409, "UPLOAD_UNFINISHED"), (410, "UPLOAD_GONE"), (410, "UPLOAD_GONE"),
+        ]  # fmt: skip
+        assert await office.rows("select 1 from pdf_jobs") == []
+        [count] = await office.rows("select count(*) as n from job_admissions")
+        assert count["n"] <= 1
+
+
+class Full(LocalStore):
+    async def free_bytes(self) -> int | None:
+        return 10
+
+
+class Broken(LocalStore):
+    async def put_file(self, key, path) -> None:
+        raise PenstockError(error_codes.STORE_UNAVAILABLE, key=key)
+
+
+class TestOurOwnTrouble:
+    """No REJECTED job, nothing left over, and the same request works when the trouble is over."""
+
+    @pytest.mark.parametrize(("store", "code"), [(Full, "DISK_FULL"), (Broken, "STORE_UNAVAILABLE")])
+    async def test_a_store_that_cannot_take_it(self, office, tmp_path, store, code):
+        upload = await office.upload()
+        async with opened(office.parts, office.examiner, store=store(tmp_path)) as other:
+            answer = await other.post(upload)
+        assert (answer.status_code, answer.json()["code"]) == (503, code)
+        if code == "DISK_FULL":
+            size = (office.desk.uploads.directory / upload).stat().st_size
+            assert answer.json()["details"] == {"free": 10, "needed": 2 * size}
+        assert await office.rows("select 1 from pdf_jobs") == []
+        assert (await office.post(upload)).status_code == 201
+
+    async def test_a_sandbox_that_is_away(self, office):
+        async def away():
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE)
+
+        upload = await office.upload()
+        office.examiner.before = away
+        answer = await office.post(upload)
+        assert (answer.status_code, answer.json()["code"]) == (503, "SANDBOX_UNAVAILABLE")
+        office.examiner.before = None
+        assert (await office.post(upload)).status_code == 201
+        [count] = await office.rows("select count(*) as n from pdf_jobs")
+        assert count["n"] == 1
+
+    async def test_no_profile_in_force(self, office):
+        await office.rows("update threshold_profiles set is_active = false returning 1")
+        answer = await office.post(await office.upload())
+        assert (answer.status_code, answer.json()["code"]) == (503, "PROFILE_MISSING")
+        assert await office.rows("select 1 from pdf_jobs") == []
+
+    async def test_a_transaction_that_fails_takes_the_file_with_it(self, office):
+        upload = await office.upload()
+
+        async def cancelled_meanwhile():
+            await office.rows("update tus_uploads set status = 'CANCELLED' where upload_id = %s returning 1", upload)
+
+        office.examiner.before = cancelled_meanwhile
+        answer = await office.post(upload)
+        assert (answer.status_code, answer.json()["code"]) == (409, "STATE_CHANGED")
+        assert await office.files() == []
+        assert await office.rows("select 1 from pdf_jobs") == []
+
+
+class TestAtOnce:
+    async def test_ten_requests_for_one_upload_make_one_job_and_inspect_once(self, office):
+        upload = await office.upload()
+        answers = await asyncio.gather(*(office.post(upload) for _ in range(10)))
+        assert {answer.status_code for answer in answers} == {201}
+        assert len({answer.json()["job_id"] for answer in answers}) == 1
+        assert office.examiner.inspected == 1
+        assert len(await office.files()) == 1
+
+    async def test_ten_requests_for_a_bad_file_are_refused_alike_and_inspect_once(self, office):
+        upload = await office.upload(b"no PDF")
+        answers = await asyncio.gather(*(office.post(upload) for _ in range(10)))
+        assert {answer.status_code for answer in answers} == {400}
+        assert len({answer.json()["details"]["job_id"] for answer in answers}) == 1
+        assert office.examiner.inspected == 1
+
+    async def test_those_who_wait_share_a_refusal_that_leaves_no_job(self, office):
+        content = fresh()
+        earlier = await office.job(content)
+        upload = await office.upload(content)
+        arrived = asyncio.Event()
+        office.examiner.before = arrived.wait
+        asking = [asyncio.create_task(office.post(upload)) for _ in range(5)]
+        await until(lambda: office.examiner.inspected == 2)
+        await asyncio.sleep(0.3)  # the others begin to wait; if they come later they only do more work
+        arrived.set()
+        answers = await asyncio.gather(*asking)
+        assert {answer.json()["code"] for answer in answers} == {"FILE_HASH_DUPLICATE"}
+        assert {answer.json()["details"]["job_id"] for answer in answers} == {earlier["job_id"]}
+        assert office.examiner.inspected == 2
+
+    async def test_who_waits_too_long_is_told_to_come_back(self, office):
+        upload = await office.upload()
+        hold = asyncio.Event()
+        office.examiner.before = hold.wait
+        first = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 1)
+        impatient = DocumentSettings(admission_wait_sec=1)
+        async with opened(office.parts, office.examiner, settings=impatient) as other:
+            answer = await other.post(upload)
+        assert (answer.status_code, answer.json()["code"]) == (409, "ADMISSION_UNDER_WAY")
+        assert int(answer.headers["Retry-After"]) > 0
+        hold.set()
+        assert (await first).status_code == 201
+
+    async def test_one_who_lost_the_lease_cannot_write_and_answers_with_the_others_job(self, office):
+        upload = await office.upload()
+        hold = asyncio.Event()
+        office.examiner.before = hold.wait
+        late = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 1)
+        await office.rows("update job_admissions set leased_until = now() - interval '1 s' returning 1")
+        office.examiner.before = None
+        job = (await office.post(upload)).json()
+        hold.set()
+        answer = await late
+        assert (answer.status_code, answer.json()["job_id"]) == (201, job["job_id"])
+        assert await office.files() == [f"jobs/{job['job_id']}/source.pdf"]
+
+
+class TestDuplicates:
+    async def test_the_same_content_again_is_refused_with_the_earlier_job(self, office):
+        content = fresh()
+        earlier = await office.job(content)
+        answer = await office.post(await office.upload(content))
+        assert (answer.status_code, answer.json()["code"]) == (409, "FILE_HASH_DUPLICATE")
+        assert answer.json()["details"] == {"job_id": earlier["job_id"]}
+        assert answer.json()["severity"] == "warning"
+
+    async def test_unless_it_is_wanted_or_anothers_or_the_earlier_one_was_cancelled(self, office):
+        content = fresh()
+        first = await office.job(content)
+        await office.job(content, merchant="m-2")
+        second = await office.job(content, allow_duplicate=True)
+        for job in (first, second):
+            assert (await office.cancel(job["job_id"])).status_code == 200
+        await office.job(content)
+
+    async def test_of_two_uploads_of_one_content_at_once_one_wins(self, office):
+        content = fresh()
+        uploads = [await office.upload(content) for _ in range(4)]
+        answers = await asyncio.gather(*(office.post(upload) for upload in uploads))
+        assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+        [winner] = [answer.json()["job_id"] for answer in answers if answer.status_code == 201]
+        assert await office.files() == [f"jobs/{winner}/source.pdf"]
+
+
+class TestIdempotencyKeys:
+    KEY = MappingProxyType({"Idempotency-Key": "order-1"})
+
+    async def test_the_same_request_gives_the_same_job(self, office):
+        upload = await office.upload()
+        first = (await office.post(upload, headers=self.KEY)).json()
+        again = await office.post(upload, headers=self.KEY)
+        assert (again.status_code, again.json()["job_id"]) == (201, first["job_id"])
+
+    async def test_another_request_with_the_key_is_refused(self, office):
+        upload = await office.upload()
+        job = (await office.post(upload, headers=self.KEY)).json()
+        for other in (await office.post(upload, headers=self.KEY, category="x"),
+                      await office.post(await office.upload(), headers=self.KEY)):  # fmt: skip
+            assert (other.status_code, other.json()["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+            assert other.json()["details"] == {"job_id": job["job_id"]}
+
+    async def test_another_merchants_key_is_another_key(self, office):
+        await office.post(await office.upload(), headers=self.KEY)
+        answer = await office.post(await office.upload(merchant="m-2"), merchant="m-2", headers=self.KEY)
+        assert answer.status_code == 201
+
+    async def test_a_request_that_failed_for_our_trouble_can_be_repeated_with_its_key(self, office):
+        async def away():
+            raise PenstockError(error_codes.SANDBOX_UNAVAILABLE)
+
+        upload = await office.upload()
+        office.examiner.before = away
+        assert (await office.post(upload, headers=self.KEY)).status_code == 503
+        office.examiner.before = None
+        assert (await office.post(upload, headers=self.KEY)).status_code == 201
+
+    async def test_keys_are_forgotten_after_their_time_and_not_before(self, office):
+        await office.post(await office.upload(), headers=self.KEY)
+        await office.rows("update idempotency_keys set created_at = now() - interval '47 h' returning 1")
+        await sweep_admissions(office.desk)
+        assert len(await office.rows("select 1 from idempotency_keys")) == 1
+        await office.rows("update idempotency_keys set created_at = now() - interval '49 h' returning 1")
+        await sweep_admissions(office.desk)
+        assert await office.rows("select 1 from idempotency_keys") == []
+
+
+class TestLimits:
+    async def test_more_jobs_than_allowed_at_once_are_refused_with_a_time_to_wait(self, office):
+
+        slow = DocumentSettings(job_burst=2, job_rate_per_min=1)
+        limits = CallLimits(ForgivingGate(office.desk.redis, office.desk.keys), slow)
+        async with opened(replace(office.parts, limits=limits), office.examiner) as limited:
+            answers = [await limited.post("upl_none") for _ in range(3)]
+            assert [answer.json()["code"] for answer in answers] == ["UPLOAD_NOT_FOUND"] * 2 + ["RATE_LIMITED"]
+            assert answers[-1].status_code == 429
+            assert 30 < int(answers[-1].headers["Retry-After"]) <= 60
+            assert (await limited.post("upl_none", merchant="m-2")).json()["code"] == "UPLOAD_NOT_FOUND"
+
+    async def test_more_calls_than_allowed_are_refused_and_without_redis_they_pass(self, office, own_redis):
+
+        redis = connect(own_redis.url)
+        slow = DocumentSettings(api_burst=3, api_rate_per_sec=0.01)
+        limits = CallLimits(ForgivingGate(redis, office.desk.keys), slow)
+        async with opened(replace(office.parts, limits=limits), office.examiner) as limited:
+            found = [(await limited.get("")).status_code for _ in range(5)]
+            assert found == [200, 200, 200, 429, 429]
+            own_redis.stop()
+            assert [(await limited.get("")).status_code for _ in range(5)] == [200] * 5
+        await redis.aclose()
+
+
+async def until(condition, seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class TestMetrics:
+    async def test_jobs_and_refusals_are_counted(self, office):
+        before = await self.numbers(office)
+        await office.job()
+        await office.post(await office.upload(pdf("x", script=True)))
+        await office.cancel((await office.job())["job_id"])
+        after = await self.numbers(office)
+        grown = {name: after[name] - before.get(name, 0) for name in after}
+        assert grown['gateway_job_created_total{status="UPLOADED"}'] == 2
+        assert grown['gateway_job_created_total{status="REJECTED"}'] == 1
+        assert grown["gateway_job_cancelled_total"] == 1
+        assert grown['gateway_security_rejected_total{reason="javascript_embedded"}'] == 1
+        assert grown["gateway_security_check_duration_seconds_count"] == 3
+
+    async def numbers(self, office):
+        text = (await office.client.get("/metrics", headers=bearer("admin"))).text
+        lines = [line.rpartition(" ") for line in text.splitlines() if line.startswith("gateway_")]
+        return {name: float(value) for name, _, value in lines}
