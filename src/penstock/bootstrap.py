@@ -18,7 +18,7 @@ from penstock import documents
 from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
-from penstock.documents.processing import Desk, JobRounds, PageProcessor
+from penstock.documents.processing import JobRounds, PageProcessor, Workplace
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock, SystemClock
@@ -140,7 +140,7 @@ class Parts:
 
     def job_rounds(self, processor: PageProcessor) -> JobRounds:
         checkpoints = Checkpoints(self.database, self.redis, self.keys)
-        return JobRounds(Desk(self.database, checkpoints, self.settings.orphans, self.worker_id), processor)
+        return JobRounds(Workplace(self.database, checkpoints, self.settings.orphans, self.worker_id), processor)
 
     def duties(self) -> list[Duty]:
         """Scheduled work; one line each."""

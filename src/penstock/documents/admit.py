@@ -88,7 +88,7 @@ async def _make(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
     key = source_key(claim.job_id)
     await desk.store.put_file(key, path)
     failpoints.reach("admission.placed")
-    newcomer = Newcomer(digest, key, profile, judge_pages(scan.pages, rules), scan.pages)
+    newcomer = Newcomer(digest, key, profile, judge_pages(scan.pages, rules, inspection.images_in_patterns), scan.pages)
     try:
         async with desk.database.transaction() as tx:
             job = await write_job(tx, desk, order, claim, newcomer)

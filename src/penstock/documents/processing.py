@@ -42,7 +42,7 @@ class PageProcessor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Workplace:
     """What a worker needs to go through jobs."""
 
     database: Database
@@ -54,8 +54,8 @@ class Desk:
 class JobRounds:
     """Runs the jobs of this worker; `hand_back` cuts short what is in hand."""
 
-    def __init__(self, desk: Desk, processor: PageProcessor) -> None:
-        self._desk = desk
+    def __init__(self, place: Workplace, processor: PageProcessor) -> None:
+        self._place = place
         self._processor = processor
         self._running: dict[UUID, asyncio.Task[None]] = {}
         self._finished: set[UUID] = set()  # nothing to do for them unless pages come back
@@ -80,23 +80,23 @@ class JobRounds:
     async def _look(self, stop: asyncio.Event) -> None:
         """Jobs that were given to us first, then those that wait for anybody."""
         self._running = {job_id: task for job_id, task in self._running.items() if not task.done()}
-        async with self._desk.database.transaction() as tx:
-            ours = await pagework.jobs_for(tx, self._desk.worker_id)
+        async with self._place.database.transaction() as tx:
+            ours = await pagework.jobs_for(tx, self._place.worker_id)
         self._finished &= set(ours)
         for job_id, unfinished in ours.items():
             if self._has_room() and self._wanted(job_id, unfinished=unfinished):
-                async with self._desk.database.transaction() as tx:
-                    hold = await pagework.take_up(tx, job_id, self._desk.worker_id)
+                async with self._place.database.transaction() as tx:
+                    hold = await pagework.take_up(tx, job_id, self._place.worker_id)
                 self._begin(hold, stop)
         while self._has_room():
-            async with self._desk.database.transaction() as tx:
-                taken = await pagework.take_next(tx, self._desk.worker_id)
+            async with self._place.database.transaction() as tx:
+                taken = await pagework.take_next(tx, self._place.worker_id)
             if taken is None:
                 return
             self._begin(taken, stop)
 
     def _has_room(self) -> bool:
-        return len(self._running) < self._desk.settings.jobs_per_worker
+        return len(self._running) < self._place.settings.jobs_per_worker
 
     def _wanted(self, job_id: UUID, *, unfinished: bool) -> bool:
         if job_id in self._running or self._resting.get(job_id, 0.0) > asyncio.get_running_loop().time():
@@ -109,7 +109,7 @@ class JobRounds:
 
     async def _run_job(self, hold: Hold, stop: asyncio.Event) -> None:
         try:
-            await JobRun(self._desk, self._processor, hold).run(stop)
+            await JobRun(self._place, self._processor, hold).run(stop)
             self._finished.add(hold.job_id)
         except PenstockError as ended:
             if ended.code in _TAKEN_AWAY:
@@ -124,7 +124,7 @@ class JobRounds:
 
     async def _put_down(self, hold: Hold) -> None:
         try:
-            async with self._desk.database.transaction() as tx:
+            async with self._place.database.transaction() as tx:
                 await pagework.put_down(tx, hold)
         except PenstockError as away:
             raise_unless_unavailable(away)  # what it says of us is put right when we take the job up again
@@ -136,8 +136,8 @@ class JobRounds:
 class JobRun:
     """One job in this worker's hands."""
 
-    def __init__(self, desk: Desk, processor: PageProcessor, hold: Hold) -> None:
-        self._desk = desk
+    def __init__(self, place: Workplace, processor: PageProcessor, hold: Hold) -> None:
+        self._place = place
         self._processor = processor
         self._hold = hold
 
@@ -157,13 +157,13 @@ class JobRun:
         """True when the machine has nothing left to do."""
         since_checkpoint = 0
         while not stop.is_set():
-            async with self._desk.database.transaction() as tx:
-                pages = await pagework.claim_pages(tx, self._hold, ttl=self._desk.settings.page_lease_sec)
+            async with self._place.database.transaction() as tx:
+                pages = await pagework.claim_pages(tx, self._hold, ttl=self._place.settings.page_lease_sec)
             for page in pages:
                 await self._one_page(page)
             since_checkpoint += len(pages)
-            if not pages or since_checkpoint >= self._desk.settings.checkpoint_interval:
-                await self._desk.checkpoints.save(self._hold)
+            if not pages or since_checkpoint >= self._place.settings.checkpoint_interval:
+                await self._place.checkpoints.save(self._hold)
                 since_checkpoint = 0
             if not pages:
                 return True
@@ -171,11 +171,11 @@ class JobRun:
 
     async def _one_page(self, page: HeldPage) -> None:
         outcome = await self._worked(page)
-        async with self._desk.database.transaction() as tx:
+        async with self._place.database.transaction() as tx:
             if isinstance(outcome, Done):
                 await pagework.complete(tx, page, outcome)
             else:
-                await pagework.fail(tx, page, outcome, most_failures=self._desk.settings.page_max_failures)
+                await pagework.fail(tx, page, outcome, most_failures=self._place.settings.page_max_failures)
         failpoints.reach("page.completed")
 
     async def _worked(self, page: HeldPage) -> Done | Failed:
@@ -202,11 +202,11 @@ class JobRun:
             return Failed(reason_of(failure))
 
     async def _keep(self, page: HeldPage, work: "asyncio.Task[Done | Failed]") -> None:
-        ttl = self._desk.settings.page_lease_sec
+        ttl = self._place.settings.page_lease_sec
         while True:
             await asyncio.sleep(ttl.total_seconds() / 3)
             try:
-                async with self._desk.database.transaction() as tx:
+                async with self._place.database.transaction() as tx:
                     await pagework.renew(tx, self._hold, [page], ttl=ttl)
             except PenstockError as trouble:
                 if trouble.code in _TAKEN_AWAY:
@@ -215,7 +215,7 @@ class JobRun:
                 raise_unless_unavailable(trouble)
 
     async def _give_on(self) -> None:
-        await self._desk.checkpoints.save(self._hold)
-        async with self._desk.database.transaction() as tx:
+        await self._place.checkpoints.save(self._hold)
+        async with self._place.database.transaction() as tx:
             worker = await hand_over(tx, self._hold)
         log.info("job.handed_over", job=str(self._hold.job_id), to_worker=worker)

@@ -4,9 +4,11 @@ An entry (request, job, handler) opens `transaction()` and passes the `Tx` down;
 A transaction is never held across OCR, LLM, HTTP or the object store: claim, work, settle instead.
 """
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -32,6 +34,8 @@ _CONNECTION = {
     "tcp_user_timeout": 30_000,
 }
 
+_FRESH_SECONDS = 0.5
+
 
 class Database:
     """The pool. `open` at start, `close` at the end, `transaction()` in between."""
@@ -40,13 +44,15 @@ class Database:
         self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5, stall_seconds: float = 20
     ) -> None:
         self._stall_seconds = stall_seconds
+        self._resting_since: WeakKeyDictionary[Tx, float] = WeakKeyDictionary()
         self._pool: AsyncConnectionPool[Tx] = AsyncConnectionPool(
             url,
             min_size=1,
             max_size=size,
             timeout=wait_seconds,
             open=False,
-            check=AsyncConnectionPool.check_connection,
+            check=self._check_after_rest,
+            reset=self._note_rest,
             configure=self._limit_pauses,
             reconnect_timeout=0,
             kwargs={"row_factory": dict_row, "application_name": f"penstock-{name}", **_CONNECTION},
@@ -56,6 +62,14 @@ class Database:
         """A process that is paused inside a transaction is cut off, so that its locks hold nobody up for long."""
         await connection.execute(f"set idle_in_transaction_session_timeout = {int(self._stall_seconds * 1000)}")
         await connection.commit()
+
+    async def _note_rest(self, connection: Tx) -> None:
+        self._resting_since[connection] = time.monotonic()
+
+    async def _check_after_rest(self, connection: Tx) -> None:
+        """A round trip that finds out whether the server is still there; not when it was there a moment ago."""
+        if time.monotonic() - self._resting_since.get(connection, 0.0) > _FRESH_SECONDS:
+            await AsyncConnectionPool.check_connection(connection)
 
     async def open(self) -> None:
         await self._pool.open()
