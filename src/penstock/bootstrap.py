@@ -21,6 +21,7 @@ from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
+from penstock.kernel.client import ClientSettings
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Deliveries, DeliverySettings, Receivers
@@ -63,6 +64,7 @@ class Settings:
 
     runtime: RuntimeSettings
     identity: IdentitySettings
+    client: ClientSettings
     streams: StreamSettings
     workers: WorkerSettings
     uploads: UploadSettings

@@ -11,7 +11,22 @@ from collections.abc import Sequence
 import typer
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from penstock.cli import bench, config, doctor, migrate, screen, sign_in, token, up, version
+from penstock.cli import (
+    bench,
+    cancel,
+    config,
+    doctor,
+    job,
+    jobs,
+    migrate,
+    requeue,
+    screen,
+    sign_in,
+    token,
+    up,
+    upload,
+    version,
+)  # fmt: skip
 from penstock.cli import roles as role_commands
 from penstock.embedded.failure import EmbeddedFailure
 from penstock.embedded.stopping import Interrupted
@@ -28,7 +43,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (up, role_commands, doctor, config, token, sign_in, migrate, bench, version):
+PARTS = (
+    up, upload, jobs, job, cancel, requeue, role_commands, doctor, config, token, sign_in, migrate, bench, version,
+)  # fmt: skip
+for part in PARTS:
     part.register(app)
 
 

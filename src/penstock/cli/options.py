@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,3 +16,13 @@ Data = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as `penstock jobs` lists it.")]
+Wait = Annotated[str, typer.Option(metavar="TIME", help="For a server that goes away meanwhile: 90s, 1h.")]
+
+
+class Checksum(StrEnum):
+    """What each chunk of an upload is checked with on arrival."""
+
+    SHA256 = "sha256"
+    SHA1 = "sha1"
+    NONE = "none"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
+from rich.cells import set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -45,6 +46,23 @@ def say_failure(sentence: str) -> None:
 
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_labelled(to: Console, label: str, value: str, *, width: int = 9) -> None:
+    """A label and what it names, side by side. What does not fit folds under the value; in a pipe nothing folds."""
+    if not to.is_terminal:
+        to.print(Text(f"  {set_cell_size(label, width)} {value}"))
+        return
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=width + 2, no_wrap=True, style="dim")
+    row.add_column(overflow="fold")
+    row.add_row(Text(f"  {label}"), Text(value))
+    to.print(row)
+
+
+def printable(said: str) -> str:
+    """Strangers' text, such as a file's name: no control characters reach the terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in said)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:

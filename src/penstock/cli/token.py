@@ -38,13 +38,14 @@ def token(
     sys.stdout.write(Identity(identity_settings(data), SystemClock()).issue(caller, duration(ttl)) + "\n")
 
 
-def duration(text: str) -> timedelta:
+def duration(text: str, option: str = "--ttl") -> timedelta:
     """`90s`, `30m`, `12h`, `7d`; at least a second, at most a year."""
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
     lasting = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta(0)
     if not timedelta(seconds=1) <= lasting <= timedelta(days=366):
         raise screen.Refusal(
-            f"--ttl {text} is not a duration between 1s and 366d: write a number and one of s, m, h, d, such as 12h.",
-            f"--ttl {text} 不是 1s 到 366d 之间的时长：请写数字加 s、m、h、d，例如 12h。",
+            f"{option} {text} is not a duration between 1s and 366d: write a number and one of s, m, h, d,"
+            " such as 12h.",
+            f"{option} {text} 不是 1s 到 366d 之间的时长：请写数字加 s、m、h、d，例如 12h。",
         )
     return lasting

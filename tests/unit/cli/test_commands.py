@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock
-from penstock import cli
 from penstock.cli.screen import Refusal, language
 from penstock.cli.token import duration
 from penstock.embedded import Home
@@ -24,28 +23,24 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import Language
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role
 
-COMMANDS = ("up", "serve", "worker", "scheduler", "doctor", "config", "token", "sign-in", "migrate", "bench", "version")
-
-
-@pytest.fixture(autouse=True)
-def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """No settings of whoever runs the tests, and a directory without a penstock.toml."""
-    for name in list(os.environ):
-        if name.startswith(("PENSTOCK_", "LC_", "LANG")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def command(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as left:
-            cli.main(arguments, roles={})
-        said = capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
-
-    return command
+COMMANDS = (
+    "up",
+    "upload",
+    "jobs",
+    "job",
+    "cancel",
+    "requeue",
+    "serve",
+    "worker",
+    "scheduler",
+    "doctor",
+    "config",
+    "token",
+    "sign-in",
+    "migrate",
+    "bench",
+    "version",
+)
 
 
 @pytest.fixture
