@@ -1,11 +1,12 @@
-"""Bringing a database up to date: forward only, safe to run by several instances at once."""
+"""Bringing a database up to date: forward only, safe to run by several instances at once.
+
+A migration's file starts with its revision (`0002_gateway.py`), so a server knows the newest one without Alembic,
+which takes as much memory as the server itself; only `migrate` loads it.
+"""
 
 from pathlib import Path
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
 import penstock
 
@@ -21,24 +22,28 @@ class SchemaTooNew(Exception):
 
 def migrate(url: str) -> str:
     """Apply what is missing; returns the revision the database is now at."""
-    config = _config()
+    from alembic import command
+    from alembic.config import Config
+
     found = current_revision(url)
     if found is not None and found not in known_revisions():
         raise SchemaTooNew(found, newest_revision())
+    config = Config()
+    config.set_main_option("script_location", str(directory() / "migrations"))
     config.attributes["url"] = "postgresql+psycopg" + url.removeprefix("postgresql").removeprefix("postgres")
     command.upgrade(config, "head")
     return newest_revision()
 
 
 def newest_revision() -> str:
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:
-        raise FileNotFoundError(f"no migrations in {directory()}")
-    return head
+    return max(known_revisions())
 
 
 def known_revisions() -> set[str]:
-    return {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    found = {file.name.partition("_")[0] for file in (directory() / "migrations" / "versions").glob("[0-9]*_*.py")}
+    if not found:
+        raise FileNotFoundError(f"no migrations in {directory()}")
+    return found
 
 
 def current_revision(url: str) -> str | None:
@@ -55,9 +60,3 @@ def directory() -> Path:
     package = Path(penstock.__file__).parent
     packed = package / "_db"
     return packed if packed.exists() else package.parents[1] / "db"
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(directory() / "migrations"))
-    return config
