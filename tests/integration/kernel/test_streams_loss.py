@@ -29,6 +29,16 @@ async def hub(world):
         yield hub
 
 
+def is_taken(hub: StreamHub) -> bool:
+    try:
+        hub.subscribe(Request(JOB)).close()
+    except PenstockError as refusal:
+        assert refusal.code is error_codes.REDIS_UNAVAILABLE
+        assert refusal.details["retry_after"] > 0
+        return False
+    return True
+
+
 def restart_empty(server: EmbeddedRedis) -> None:
     server.kill()
     shutil.rmtree(server.data)
@@ -153,13 +163,27 @@ class TestStayingConnected:
         await world.happen(JOB, 3)
         assert numbers(await take(subscription, 1)) == [3]
 
-    async def test_a_client_that_comes_while_redis_is_away_is_kept_until_it_is_back(self, world, hub, own_redis):
+    async def test_a_client_that_comes_just_as_redis_goes_is_kept_until_it_is_back(self, world, hub, own_redis):
         own_redis.kill()
         subscription = hub.subscribe(Request(JOB))
         assert await subscription.take(0.5) == []
         own_redis.start()
         await world.happen(JOB, 1)
         assert facts((await take(subscription, 1, seconds=6))[0]) == [1]
+
+    async def test_a_client_that_comes_when_redis_is_gone_is_told_so_until_it_is_back(self, world, hub, own_redis):
+        staying = hub.subscribe(Request(JOB))
+        await take(staying, 1)
+        own_redis.kill()
+        async with asyncio.timeout(10):
+            while is_taken(hub):
+                await asyncio.sleep(0.05)
+        assert await staying.take(0.1) == []
+        own_redis.start()
+        async with asyncio.timeout(10):
+            while not is_taken(hub):
+                await asyncio.sleep(0.05)
+        assert hub.connections == 1
 
     async def test_a_client_that_comes_while_postgresql_is_away_is_kept_until_it_is_back(self, world):
         away = asyncio.Event()

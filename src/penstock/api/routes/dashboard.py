@@ -34,7 +34,9 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     summary="What happens, as it happens",
     response_class=Response,
     responses=_STREAM,
-    openapi_extra=may_fail_with(error_codes.MERCHANT_DENIED, error_codes.SERVICE_UNAVAILABLE),
+    openapi_extra=may_fail_with(
+        error_codes.MERCHANT_DENIED, error_codes.REDIS_UNAVAILABLE, error_codes.SERVICE_UNAVAILABLE
+    ),
 )
 async def follow_dashboard(
     request: Request,

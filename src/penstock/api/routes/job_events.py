@@ -36,7 +36,9 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     summary="What happens to a job, as it happens",
     response_class=Response,
     responses=_STREAM,
-    openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.SERVICE_UNAVAILABLE),
+    openapi_extra=may_fail_with(
+        error_codes.JOB_NOT_FOUND, error_codes.REDIS_UNAVAILABLE, error_codes.SERVICE_UNAVAILABLE
+    ),
 )
 async def follow_job(
     request: Request,

@@ -18,7 +18,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.backoff import pause
 from penstock.kernel.clock import Clock
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.redis import RedisTrouble
+from penstock.kernel.redis import RedisAway, RedisTrouble
 from penstock.kernel.streams.event import Position
 from penstock.kernel.streams.metrics import ACTIVE_CONNECTIONS
 from penstock.kernel.streams.reader import Page, StreamReader, nudged_topics
@@ -54,6 +54,7 @@ class StreamHub:
         self.settings = settings
         self.clock = clock
         self.closed = False
+        self._away = False  # what the last look at Redis found
         self._topics: dict[str, _Topic] = {}
         self._run: str | None = None
         self._due: set[str] = set()
@@ -80,11 +81,16 @@ class StreamHub:
 
     # --- for those who serve clients ---------------------------------------------------------------------
     def subscribe(self, request: Request) -> Subscription:
-        """Takes one of the places; refuses when there is none, before anything is sent."""
+        """Takes one of the places; refuses when there is none, before anything is sent.
+
+        Who is here when Redis goes away is kept until it is back; who comes then is told so.
+        """
         if self.closed:
             raise PenstockError(error_codes.SERVICE_UNAVAILABLE)
         if not self.snapshots.serves(request.topic):
             raise PenstockError(error_codes.NOT_FOUND, topic=request.topic)
+        if self._away:
+            raise PenstockError(error_codes.REDIS_UNAVAILABLE, retry_after=_RETRY_SECONDS)
         merchant = request.merchant_id
         if self._held.total() >= self.settings.max_connections:
             raise _no_place("all", self.settings.max_connections)
@@ -130,6 +136,8 @@ class StreamHub:
                 try:
                     message = await self.reader.next_nudge(nudges, self.settings.catch_up_sec)
                 except RedisTrouble:
+                    self._look_at_all = True
+                    self._awake.set()  # at once, so that newcomers hear of it
                     await asyncio.sleep(min(1, self.settings.catch_up_sec))
                 else:
                     self._heed(message)
@@ -145,7 +153,7 @@ class StreamHub:
             self._awake.set()
 
     async def _deliver(self) -> None:
-        away = False
+        troubled = False
         while True:
             if not self._due:
                 await self._wait_for_work()
@@ -153,12 +161,12 @@ class StreamHub:
                 if self._look_at_all or self.clock.monotonic() >= self._next_look:
                     await self._begin_catch_up()
                 await self._pull()
-                away = False
+                troubled = self._away = False
             except RedisTrouble as failure:
                 self._look_at_all = True
-                if not away:
+                if not troubled:
                     log.warning("streams.waiting", reason=str(failure))
-                away = True
+                troubled, self._away = True, isinstance(failure, RedisAway)
                 await asyncio.sleep(min(1, self.settings.catch_up_sec))
 
     async def _wait_for_work(self) -> None:
