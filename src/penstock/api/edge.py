@@ -5,6 +5,7 @@ and turns whatever nobody expected into INTERNAL_ERROR. The stack trace goes to 
 """
 
 import asyncio
+import contextlib
 import re
 import secrets
 import time
@@ -25,7 +26,11 @@ from penstock.kernel.telemetry import bound
 
 log = structlog.get_logger(__name__)
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_REFUSED = 400
 _CLIENT_GONE = 499
+_LINGER_SECONDS = 10.0
+_LINGER_BYTES = 64 << 20
+_SILENT_SECONDS = 2.0
 # Load balancers and `curl -I` ask with HEAD. Not for a sign-in link: a look at it must not use it up.
 _PROBED = {
     path
@@ -88,7 +93,10 @@ class Edge:
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
         with bound(request_id=request_id), self._under_way.one_more():
-            await self._answer(scope, receive, _Answer(scope, send))
+            incoming, answer = _Incoming(receive), _Answer(scope, send)
+            await self._answer(scope, incoming, answer)
+            if answer.status >= _REFUSED and incoming.untouched and _is_sending(Headers(scope=scope)):
+                await incoming.run_out()
 
     async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         try:
@@ -108,6 +116,33 @@ class Edge:
             await response(scope, receive, answer)
         finally:
             answer.count()
+
+
+class _Incoming:
+    """Stands in for `receive`: knows whether the body was asked for."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.untouched = True
+
+    async def __call__(self) -> Message:
+        self.untouched = False
+        return await self._receive()
+
+    async def run_out(self) -> None:
+        """Throw away a body that was refused unread, up to a point.
+
+        Closing at once would reset the connection under whoever still sends, and the refusal with it: proxies then
+        answer 502, and take this instance for a broken one.
+        """
+        received = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while received < _LINGER_BYTES:
+                    message = await asyncio.wait_for(self._receive(), _SILENT_SECONDS)
+                    if not message.get("more_body", False):  # nor has a disconnect
+                        return
+                    received += len(message["body"])
 
 
 class _Answer:
@@ -143,6 +178,12 @@ class _Answer:
     def _labels(self) -> tuple[str, str]:
         route = self._scope.get("route")
         return metrics.method_label(self._scope["method"]), getattr(route, "path", "unmatched")
+
+
+def _is_sending(headers: Headers) -> bool:
+    """Whether a body is on its way. Who said `Expect: 100-continue` waits for leave, and gets none."""
+    announced = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+    return announced and "expect" not in headers
 
 
 def _without_body(send: Send) -> Send:

@@ -178,6 +178,13 @@ class TestWaitingForLeave:
 
 
 class TestConnections:
+    def test_who_sends_a_whole_body_before_listening_still_hears_that_it_was_refused(self, tus: Tus):
+        """Proxies do so. A connection that is reset under them is a broken server to them."""
+        path, body = tus.created(16 << 20), bytes(16 << 20)
+        with tus.begin_patch(path, 5, len(body)) as wire:
+            wire.send(body)
+            assert wire.answer().refusal == (409, "OFFSET_MISMATCH")
+
     def test_one_connection_carries_many_requests_refused_ones_too(self, tus: Tus, gateway: Gateway):
         path = tus.created(6)
         with tus.wire() as wire:
