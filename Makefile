@@ -28,8 +28,8 @@ $(STAMP): $(RUN) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $(STAMP)
 
-$(CLIENTS): $(STAMP) tests/browser/package-lock.json tests/browser/install.sh
-	@if tests/browser/install.sh; then touch $(CLIENTS); fi
+$(CLIENTS): $(STAMP) tests/browser/package-lock.json tests/install.sh
+	@if tests/install.sh; then touch $(CLIENTS); fi
 
 up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, scheduler
 	@$(BIN)/penstock up $(ARGS)

@@ -1,9 +1,7 @@
 """Clients that others wrote, outside this process: tus-js-client in Node, and pages in a headless browser."""
 
 import json
-import os
 import queue
-import shutil
 import subprocess
 import threading
 import time
@@ -11,25 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
-
+from tests.support import needs
 from tests.support.programs import ROOT, environment
 
 HERE = ROOT / "tests" / "browser"
 
 
 def needed(*programs: str) -> dict[str, str]:
-    """Where they are. One that is absent skips the test, except where everything must be there."""
-    found = {name: shutil.which(name) for name in programs}
-    missing = [name for name, path in found.items() if path is None]
-    if not (HERE / "node_modules").is_dir():
-        missing.append("the packages of tests/browser (npm ci)")
-    if missing:
-        sentence = f"make setup has not installed: {', '.join(missing)}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return {name: str(path) for name, path in found.items()}
+    """Where they are, beside the packages of tests/browser."""
+    packages = [] if (HERE / "node_modules").is_dir() else ["the packages of tests/browser (npm ci)"]
+    return needs.needed(*programs, missing=packages)
 
 
 def content(size: int, seed: int) -> bytes:
