@@ -25,7 +25,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.uploads import tus
 
-router = APIRouter(route_class=TusRoute, tags=["uploads"])
+router = APIRouter(route_class=TusRoute, tags=["uploads"], default_response_class=Response)
 
 
 def _parameter(name: str, example: str, about: str, *, required: bool = False) -> dict[str, Any]:
