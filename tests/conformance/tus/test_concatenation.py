@@ -23,6 +23,11 @@ class TestParts:
         answer = tus.head(path)
         assert (answer["Upload-Concat"], answer.offset, answer["Upload-Length"]) == ("partial", 2, "5")
 
+    def test_its_name_if_it_has_one_is_as_harmless_as_any(self, tus: Tus, gateway: Gateway):
+        given = metadata(filename=f"../a\0b\x1b[31m\u202ec{'d' * 300}")
+        path = tus.created(5, upload_concat="partial", upload_metadata=given)
+        assert gateway.row(path)["filename"] == "d" * 255
+
     @pytest.mark.parametrize("value", ["", "whole", "partial;", "PARTIAL", "final", "final;", "final; "])
     def test_any_other_word_is_400(self, tus: Tus, value: str):
         assert tus.create(5, upload_concat=value).status == 400

@@ -90,9 +90,10 @@ class TestMetadata:
             f"filename {encoded('a.pdf')},näme {encoded('x')}",
             f"filename {encoded('a.pdf')[:-1]}",
             f"filename {encoded('a' * 70_000 + '.pdf')}",
+            f"filename {encoded('a.pdf')},note ä",
         ],
         ids=["twice", "empty pair", "not base64", "padding only", "three words", "two spaces", "not ascii",
-             "cut short", "very long"],
+             "cut short", "very long", "a value beyond ascii"],
     )  # fmt: skip
     def test_a_malformed_one_is_refused(self, tus: Tus, given: str):
         assert 400 <= tus.create(3, upload_metadata=given).status < 500

@@ -4,7 +4,6 @@ Nothing here knows a connection, a file or a database.
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -87,7 +86,7 @@ def parse_metadata(text: str) -> dict[str, str]:
             raise invalid("Upload-Metadata", f"names {key} twice")
         try:
             value = base64.b64decode(encoded, validate=True)
-        except binascii.Error:
+        except ValueError:  # also for letters beyond ASCII
             raise invalid("Upload-Metadata", f"the value of {key} is not base64") from None
         found[key] = value.decode(errors="replace")
     return found
@@ -100,6 +99,11 @@ def file_name(metadata: Mapping[str, str]) -> str:
         raise PenstockError(error_codes.INVALID_FILE_TYPE, filename=name[:200])
     if kind and kind.partition(";")[0].strip().lower() != "application/pdf":
         raise PenstockError(error_codes.INVALID_FILE_TYPE, filetype=kind[:200])
+    return clean_name(name)
+
+
+def clean_name(name: str) -> str:
+    """A name that does no harm in logs, on screens and in the database."""
     last = re.split(r"[/\\]", name)[-1]  # some browsers send a path
     return "".join(letter for letter in last if letter.isprintable())[-255:]
 
@@ -114,7 +118,7 @@ def parse_checksum(text: str | None) -> Checksum | None:
     hasher = ALGORITHMS[algorithm]()
     try:
         expected = base64.b64decode(encoded, validate=True)
-    except binascii.Error:
+    except ValueError:  # also for letters beyond ASCII
         raise invalid("Upload-Checksum", "the checksum is not base64") from None
     if len(expected) != hasher.digest_size:
         raise invalid("Upload-Checksum", f"a {algorithm} checksum has {hasher.digest_size} bytes")

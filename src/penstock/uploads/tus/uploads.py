@@ -98,7 +98,8 @@ class Uploads:
         if kind == "final":
             return await self._join(caller, wish, parts)
         metadata = protocol.parse_metadata(wish.metadata)
-        name = metadata.get("filename", "") if kind == "partial" else protocol.file_name(metadata)
+        partial = kind == "partial"
+        name = protocol.clean_name(metadata.get("filename", "")) if partial else protocol.file_name(metadata)
         await self._check_room(wish.length)
         return await self._begin(self._new(caller, wish, name))
 
