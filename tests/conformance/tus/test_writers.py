@@ -63,6 +63,17 @@ class TestAnActiveWriter:
             assert answer.status in (200, 204, 423)
             assert answer.status == 423 or answer.offset <= LENGTH
 
+    def test_a_trickle_is_counted_too_and_shows_that_it_lives(self, tus: Tus, gateway: Gateway):
+        path = tus.created(LENGTH)
+        with tus.hold(path, LENGTH) as wire, Dribble(wire, pieces=LENGTH - 1):
+            assert tus.patch(path, 0, HALF).status == 423
+            assert gateway.row(path)["leased_until"] is not None, "nobody suspects it"
+            deadline = time.monotonic() + 30
+            while gateway.row(path)["received"] == 0:
+                assert time.monotonic() < deadline, "it is not counted while it goes on"
+                time.sleep(0.1)
+            assert gateway.row(path)["leased_until"] is None
+
     def test_of_many_at_once_one_writes_and_nothing_is_mixed(self, tus: Tus, gateway: Gateway):
         path = tus.created(LENGTH)
         bodies = [bytes([65 + number]) * LENGTH for number in range(6)]

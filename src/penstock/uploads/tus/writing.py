@@ -53,6 +53,7 @@ Body = Callable[[], Awaitable[bytes | None]]
 IDLE_SECONDS = 0.1  # a writer without bytes for so long lets others in
 _RESYNC_SECONDS = 1.0  # a slow client's trickle is synced no more often than this
 _GATHERED = 1 << 20  # bytes that go to disk in one piece
+_GATHERED_PIECES = 4096  # pieces of a byte or two weigh many times what they carry
 
 
 class ClientGone(Exception):
@@ -141,9 +142,9 @@ class Writer:
         self._gathered.append(piece)
         self._gathered_bytes += len(piece)
         metrics.BYTES.inc(len(piece))
-        if self._gathered_bytes >= _GATHERED:
+        if self._gathered_bytes >= _GATHERED or len(self._gathered) >= _GATHERED_PIECES:
             await self._write()
-            await self._record_if_due()
+        await self._record_if_due()  # also when little came: a trickle is counted as often as a flood
 
     # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────
 
