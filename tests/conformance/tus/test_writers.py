@@ -7,8 +7,10 @@ import time
 from typing import Self
 
 import pytest
-from tests.support.gateway import Gateway
-from tests.support.tus import Answer, Tus, Wire, checksum
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.tus import CHUNK, Answer, Tus, Wire, checksum
+
+from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 
 HALF = b"x" * 70_000
 LENGTH = 2 * len(HALF)
@@ -144,6 +146,16 @@ class TestAStalledWriter:
             wire.drop()
         assert gateway.bytes_of(path) == b"y" * LENGTH
 
+    def test_a_length_that_is_declared_in_a_refused_request_does_not_bind_it(self, tus: Tus, gateway: Gateway):
+        path = tus.created()
+        with tus.hold(path, LENGTH, HALF) as wire:
+            time.sleep(0.2)  # as above
+            answer = tus.patch(path, len(HALF), b"y" * 50, upload_length=str(len(HALF) + 20))
+            assert answer.refusal == (413, "UPLOAD_LENGTH_EXCEEDED")
+            wire.send(HALF)
+            assert wire.answer().offset == LENGTH
+        assert gateway.row(path)["length"] is None
+
     def test_a_delete_ends_it(self, tus: Tus, gateway: Gateway, stalled):
         path, old = stalled
         time.sleep(0.2)  # as above
@@ -153,6 +165,26 @@ class TestAStalledWriter:
         assert _refused(old)
         assert tus.head(path).status == 410
         assert gateway.file_of(path) is None
+
+
+class TestALastRequestRepeatedWithoutAnEnd:
+    """Its body is announced in pieces, and none ever comes."""
+
+    @pytest.fixture
+    def gateway(self, postgres: EmbeddedPostgres, redis_server: EmbeddedRedis):
+        with running_gateway(postgres, redis_server, GW_TUS_CHUNK_TIMEOUT_SEC="1") as made:
+            yield made
+
+    def test_it_holds_nobody_up_and_is_ended(self, gateway: Gateway):
+        tus = gateway.caller()
+        path = tus.uploaded(b"abc")
+        endless = {"Upload-Offset": "3", "Content-Type": CHUNK, "Transfer-Encoding": "chunked"}
+        with tus.wire() as wire:
+            wire.send_head("PATCH", path, {**endless, "Expect": "100-continue"})
+            assert b" 100 " in wire.line()
+            assert wire.line() == b"\r\n"
+            assert tus.patch(path, 3).status == 204
+            assert wire.answer().refusal == (408, "UPLOAD_STALLED")
 
 
 class TestAKilledWriter:

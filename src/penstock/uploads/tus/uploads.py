@@ -175,16 +175,35 @@ class Uploads:
         if not self.path(upload_id).exists():  # nothing has arrived yet, or it has all been handed over
             upload = await self.find(upload_id, merchant_id)
             if upload.status is not UploadStatus.UPLOADING:
-                return await _expect_nothing(await self._checked(upload, chunk), body)
+                _check(upload, chunk)
+                return await self._expect_nothing(upload, body)
         with metrics.ACTIVE.track_inprogress():
             async with self._locked(upload_id, merchant_id) as (file, found):
-                upload = await self._checked(found, chunk)
-                if upload.status is not UploadStatus.UPLOADING:
-                    return await _expect_nothing(upload, body)
-                if upload.lease_owner is not None:  # a parked writer might come back
-                    upload = await self._fence(upload)
-                await self._cut(file, upload)
-                return await Writer(self._desk, file, upload, chunk.checksum).take_in(body)
+                _check(found, chunk)
+                if found.status is UploadStatus.UPLOADING:
+                    upload = await self._made_ours(found, chunk)
+                    await self._cut(file, upload)
+                    return await Writer(self._desk, file, upload, chunk.checksum).take_in(body)
+        return await self._expect_nothing(found, body)
+
+    async def _made_ours(self, upload: Upload, chunk: Chunk) -> Upload:
+        """No earlier writer counts from here on. Only then the length is declared: one of them would not know it."""
+        if upload.lease_owner is not None:  # a parked writer might come back
+            upload = await self._fence(upload)
+        if chunk.length is not None and upload.length is None:
+            upload = await self._declare(upload, chunk.length)
+        return upload
+
+    async def _expect_nothing(self, upload: Upload, body: Body) -> Upload:
+        """The last request repeated: its answer got lost, the upload is whole. More bytes are refused."""
+        patience = self.settings.tus_chunk_timeout_sec.total_seconds()
+        try:
+            while (piece := await asyncio.wait_for(body(), patience)) is not None:
+                if piece:
+                    raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
+        except TimeoutError:
+            raise PenstockError(error_codes.UPLOAD_STALLED, seconds=patience) from None
+        return upload
 
     @asynccontextmanager
     async def _locked(self, upload_id: str, merchant_id: str) -> AsyncIterator[tuple[DataFile, Upload]]:
@@ -244,24 +263,8 @@ class Uploads:
         if size > upload.received:
             await self.in_thread(file.cut, upload.received)
 
-    async def _checked(self, upload: Upload, chunk: Chunk) -> Upload:
-        """Everything that can be refused before the body is read."""
-        if upload.concat.startswith("final"):
-            raise PenstockError(error_codes.UPLOAD_FINAL, upload_id=upload.upload_id)
-        if chunk.offset != upload.received:
-            raise PenstockError(error_codes.OFFSET_MISMATCH, offset=upload.received, sent=chunk.offset)
-        if chunk.length is not None and chunk.length != upload.length:
-            upload = await self._declare(upload, chunk.length)
-        if upload.length is not None and chunk.offset + (chunk.size or 0) > upload.length:
-            raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
-        return upload
-
     async def _declare(self, upload: Upload, length: int) -> Upload:
-        if upload.length is not None:
-            raise protocol.invalid("Upload-Length", "was said before and cannot change")
         await self._check_room(length)
-        if length < upload.received:
-            raise protocol.invalid("Upload-Length", "is less than what has arrived")
         async with self._database.statement() as tx:
             declared = await store.declare_length(tx, upload, length)
         if declared is None:
@@ -285,12 +288,21 @@ async def _nothing() -> None:
     return None
 
 
-async def _expect_nothing(upload: Upload, body: Body) -> Upload:
-    """The last request repeated: its answer got lost, the upload is whole. More bytes are refused."""
-    while (piece := await body()) is not None:
-        if piece:
-            raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
-    return upload
+def _check(upload: Upload, chunk: Chunk) -> None:
+    """Everything that can be refused before the body is read, and before anything is changed."""
+    if upload.concat.startswith("final"):
+        raise PenstockError(error_codes.UPLOAD_FINAL, upload_id=upload.upload_id)
+    if chunk.offset != upload.received:
+        raise PenstockError(error_codes.OFFSET_MISMATCH, offset=upload.received, sent=chunk.offset)
+    length = upload.length
+    if chunk.length is not None and chunk.length != length:
+        if length is not None:
+            raise protocol.invalid("Upload-Length", "was said before and cannot change")
+        if chunk.length < upload.received:
+            raise protocol.invalid("Upload-Length", "is less than what has arrived")
+        length = chunk.length
+    if length is not None and chunk.offset + (chunk.size or 0) > length:
+        raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=length)
 
 
 def _joinable(part: Upload | None, upload_id: str, merchant_id: str) -> Upload:
