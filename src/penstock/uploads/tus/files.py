@@ -52,7 +52,7 @@ class DataFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        if self._is_current():
+        if self.is_current:
             return True
         self.unlock()
         return False
@@ -60,12 +60,15 @@ class DataFile:
     def unlock(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    def _is_current(self) -> bool:
-        try:
-            there = self.path.stat()
-        except FileNotFoundError:
-            return False
-        return there.st_ino == os.fstat(self._descriptor).st_ino
+    @property
+    def is_current(self) -> bool:
+        """False once another file has taken its place, or it was removed: whatever is written to it is lost."""
+        with disk_faults():
+            try:
+                there = self.path.stat()
+            except FileNotFoundError:
+                return False
+            return there.st_ino == os.fstat(self._descriptor).st_ino
 
     @property
     def size(self) -> int:
@@ -97,6 +100,20 @@ class DataFile:
             if self.new:
                 sync_directory(self.path.parent)
                 self.new = False
+
+    def copy_of(self, path: Path, size: int) -> None:
+        """Copy the first so many bytes of the file at `path`; nothing else may be in here afterwards."""
+        with disk_faults(), path.open("rb", buffering=0) as old:
+            os.ftruncate(self._descriptor, 0)  # of a copy that was never finished
+            _copy(old.fileno(), self._descriptor, size)
+            os.fsync(self._descriptor)
+
+    def take_place(self, path: Path) -> None:
+        """Become the file at `path`; a lock on this one goes on."""
+        with disk_faults():
+            self.path.replace(path)
+            self.path = path
+            sync_directory(path.parent)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -159,13 +159,16 @@ async def is_overdue(tx: Tx, upload: Upload) -> bool:
     return row is not None
 
 
-async def fence(tx: Tx, upload: Upload) -> Upload | None:
-    """From now on no earlier writer can move the offset; None when it has just moved."""
+async def fence(tx: Tx, upload: Upload, owner: str | None = None) -> Upload | None:
+    """From now on no earlier writer can move the offset; None when it has just moved.
+
+    With an owner, whoever comes next has to fence that one off in turn.
+    """
     row = await fetch_one(
         tx,
-        "update tus_uploads set lease_token = lease_token + 1, lease_owner = null, leased_until = null"
+        "update tus_uploads set lease_token = lease_token + 1, lease_owner = %s, leased_until = null"
         " where upload_id = %s and status = 'UPLOADING' and received = %s and lease_token = %s returning *",
-        (upload.upload_id, upload.received, upload.lease_token),
+        (owner, upload.upload_id, upload.received, upload.lease_token),
     )
     return _upload(row) if row else None
 

@@ -188,8 +188,8 @@ class Uploads:
 
     async def _made_ours(self, upload: Upload, chunk: Chunk) -> Upload:
         """No earlier writer counts from here on. Only then the length is declared: one of them would not know it."""
-        if upload.lease_owner is not None:  # a parked writer might come back
-            upload = await self._fence(upload)
+        if upload.lease_owner is not None or upload.leased_until is not None:
+            upload = await self._fence(upload)  # a parked one might come back; an old suspicion is not about us
         if chunk.length is not None and upload.length is None:
             upload = await self._declare(upload, chunk.length)
         return upload
@@ -237,20 +237,35 @@ class Uploads:
             if upload.status is not UploadStatus.UPLOADING or not await store.is_overdue(tx, upload):
                 await store.suspect(tx, upload, patience)
                 raise fenced_off(upload)
-        upload = await self._fence(upload)
         path = self.path(upload.upload_id)
-        await self.in_thread(files.join, [(path, upload.received)], path)
+        copy = await self.in_thread(DataFile.open, path.with_name(f"{path.name}.new"))
+        try:
+            await self._move_to(copy, upload)
+        except BaseException:
+            copy.close()
+            raise
         metrics.TAKEN_OVER.inc()
         log.warning("upload.taken_over", upload=upload.upload_id, offset=upload.received)
-        file = await self.in_thread(DataFile.open, path)
-        if not file.try_lock():
-            file.close()
-            raise fenced_off(upload)
-        return file
+        return copy
 
-    async def _fence(self, upload: Upload) -> Upload:
+    async def _move_to(self, copy: DataFile, upload: Upload) -> None:
+        """The counted bytes go on in this file, unless somebody else became the writer while they were copied."""
+        if not copy.try_lock():  # a large file takes its time, and somebody else is at it
+            raise fenced_off(upload)
+        path = self.path(upload.upload_id)
+        try:
+            upload = await self._fence(upload, self._desk.name)
+            await self.in_thread(copy.copy_of, path, upload.received)
+            reach("upload.copied")
+            await self._desk.show_life(upload)
+        except BaseException:
+            await self.in_thread(files.remove, copy.path)
+            raise
+        await self.in_thread(copy.take_place, path)
+
+    async def _fence(self, upload: Upload, owner: str | None = None) -> Upload:
         async with self._database.statement() as tx:
-            fenced = await store.fence(tx, upload)
+            fenced = await store.fence(tx, upload, owner)
         if fenced is None:
             raise fenced_off(upload)
         return fenced

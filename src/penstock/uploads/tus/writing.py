@@ -20,7 +20,9 @@ somebody else is writing, and it stops. A writer that is busy is not disturbed: 
 **A writer that neither works nor parks** (its process is stopped, its disk hangs) keeps the lock. Newcomers note a
 deadline in the row (`suspect`), which every living writer clears every few seconds. After the deadline the newcomer
 raises the token and copies the counted bytes into a new file that takes the old one's place (`take_over`): whatever
-the old writer still writes goes into a file without a name, and its token no longer moves the offset.
+the old writer still writes goes into a file without a name, and its token no longer moves the offset. The copy is
+locked from its first byte on, so that a second newcomer does not make another; and a writer looks whether its file
+still has its name before it counts.
 """
 
 import asyncio
@@ -86,6 +88,12 @@ class Desk:
         if moved is None:
             raise fenced_off(upload)
         return moved
+
+    async def show_life(self, upload: Upload) -> None:
+        """Who writes and cannot count yet is not frozen; UPLOAD_LOCKED if it is not the writer any more."""
+        async with self.database.statement() as tx:
+            if not await store.show_life(tx, upload):
+                raise fenced_off(upload)
 
 
 async def finished(work: "asyncio.Future[Result]") -> Result:
@@ -174,10 +182,15 @@ class Writer:
                 self._checksum.update(buffers)
             reach("upload.written")
             if sync and (self._checksum is None or self._checksum.matches):
-                self._file.sync()
+                self._sync_file()
         except BaseException:
             self._disk_failed = True
             raise
+
+    def _sync_file(self) -> None:
+        self._file.sync()
+        if not self._file.is_current:  # cancelled, or taken over
+            raise fenced_off(self._upload)
 
     async def _sync(self) -> None:
         """Everything that arrived is on disk when this returns, unless its checksum is wrong."""
@@ -206,9 +219,7 @@ class Writer:
             await self._record()
 
     async def _show_life(self) -> None:
-        async with self._desk.database.statement() as tx:
-            if not await store.show_life(tx, self._upload):
-                raise fenced_off(self._upload)
+        await self._desk.show_life(self._upload)
         self._recorded_at = self._desk.clock.monotonic()
 
     async def _end(self) -> Upload:

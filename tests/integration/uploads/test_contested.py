@@ -1,0 +1,146 @@
+"""Writers of one upload in the moments between two lines: suspected, taken over, parked, late."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.tus import metadata
+
+from penstock.kernel.clock import SystemClock
+from penstock.kernel.db import Database, fetch_one
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller, Role
+from penstock.uploads.tus import Chunk, Uploads, UploadSettings, Wish
+from penstock.uploads.tus.files import DataFile
+
+CALLER = Caller("u-1", "m-1", Role.UPLOADER)
+WHOLE = b"a" * 1000 + b"b" * 1000
+
+
+@pytest.fixture
+async def uploads(database: Database, tmp_path: Path) -> AsyncIterator[Uploads]:
+    (tmp_path / "uploads").mkdir()
+    made = Uploads(database, UploadSettings(), SystemClock(), "here", tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def half(uploads: Uploads) -> str:
+    """An upload of which 1000 bytes are counted."""
+    upload = await uploads.create(CALLER, Wish(2000, metadata()))
+    await uploads.append(upload.upload_id, "m-1", Chunk(0, 1000), body(WHOLE[:1000]))
+    return upload.upload_id
+
+
+def body(*pieces: bytes):
+    left = list(pieces)
+
+    async def next_piece() -> bytes | None:
+        return left.pop(0) if left else None
+
+    return next_piece
+
+
+async def row(database: Database, upload_id: str) -> dict[str, Any]:
+    async with database.transaction() as tx:
+        found = await fetch_one(tx, "select * from tus_uploads where upload_id = %s", (upload_id,))
+    assert found is not None
+    return found
+
+
+async def suspected_long_ago(database: Database, upload_id: str) -> None:
+    async with database.transaction() as tx:
+        await tx.execute("update tus_uploads set leased_until = now() - interval '1 s' where upload_id = %s",
+                         (upload_id,))  # fmt: skip
+
+
+async def refused(append: Any) -> str:
+    with pytest.raises(PenstockError) as refusal:
+        await append
+    return refusal.value.code.code
+
+
+def rest(uploads: Uploads, upload_id: str, given: Any = None) -> Any:
+    return uploads.append(upload_id, "m-1", Chunk(1000), given or body(WHOLE[1000:]))
+
+
+class TestAFrozenWriter:
+    @pytest.fixture
+    def frozen(self, uploads: Uploads, half: str):
+        """Somebody who has the lock and does nothing."""
+        file = DataFile.open(uploads.path(half))
+        assert file.try_lock()
+        yield file
+        file.close()
+
+    async def test_its_file_loses_its_name_to_a_copy(self, uploads, database, half, frozen):
+        await suspected_long_ago(database, half)
+        assert (await rest(uploads, half)).received == 2000
+        frozen.write([b"z" * 1000], 500)
+        assert uploads.path(half).read_bytes() == WHOLE
+        assert not frozen.is_current
+        assert [file.name for file in uploads.directory.iterdir()] == [half]
+
+    async def test_it_is_left_alone_until_it_had_time_to_show_life(self, uploads, database, half, frozen):
+        assert await refused(rest(uploads, half)) == "UPLOAD_LOCKED"
+        found = await row(database, half)
+        assert found["leased_until"] is not None
+        assert found["lease_token"] == 0
+        assert frozen.is_current
+
+    async def test_while_one_copies_its_file_nobody_else_does(self, uploads, database, half, frozen):
+        await suspected_long_ago(database, half)
+        copy = DataFile.open(uploads.path(f"{half}.new"))
+        assert copy.try_lock()
+        copy.write([b"half a copy"], 0)
+        assert await refused(rest(uploads, half)) == "UPLOAD_LOCKED"
+        assert uploads.path(f"{half}.new").read_bytes() == b"half a copy"
+        assert (await row(database, half))["lease_token"] == 0
+        copy.close()  # killed: what it left is made anew
+        assert (await rest(uploads, half)).received == 2000
+        assert uploads.path(half).read_bytes() == WHOLE
+
+
+class TestALiveWriter:
+    async def test_an_old_suspicion_of_another_does_not_touch_it(self, uploads, database, half):
+        await suspected_long_ago(database, half)
+        async with writing(uploads, half) as writer:
+            assert await refused(rest(uploads, half)) == "UPLOAD_LOCKED"
+        assert (await writer).received == 2000
+
+    async def test_it_counts_nothing_once_its_file_has_lost_its_name(self, uploads, database, half):
+        async with writing(uploads, half) as writer:
+            another = uploads.path("another")
+            shutil.copy(uploads.path(half), another)
+            another.replace(uploads.path(half))
+        assert await refused(writer) == "UPLOAD_LOCKED"
+        assert (await row(database, half))["received"] == 1000
+
+
+class writing:  # noqa: N801  reads as what it is: a request under way
+    """A request that is sending while the block runs, and ends well after it if it may."""
+
+    def __init__(self, uploads: Uploads, upload_id: str) -> None:
+        self._over = asyncio.Event()
+        self._begun = asyncio.Event()
+        self._left = list(WHOLE[1000:])
+        self._task = asyncio.create_task(rest(uploads, upload_id, self._next_piece))
+
+    async def _next_piece(self) -> bytes | None:
+        self._begun.set()
+        if self._over.is_set():
+            rest_of_it, self._left = bytes(self._left), []
+            return rest_of_it or None
+        await asyncio.sleep(0.01)  # busy: it neither ends nor parks
+        return bytes([self._left.pop(0)])
+
+    async def __aenter__(self) -> "asyncio.Task[Any]":
+        await asyncio.wait_for(self._begun.wait(), 10)
+        return self._task
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over.set()
