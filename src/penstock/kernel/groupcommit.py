@@ -16,6 +16,8 @@ from penstock.kernel.errors import PenstockError
 
 Row = dict[str, Any] | None
 _MOST = 64
+# What is wrong with a statement: the server says so, or its values cannot be put into a message for it.
+_FAULTS = (psycopg.Error, ValueError, TypeError)
 
 
 class GroupCommit:
@@ -39,7 +41,7 @@ class GroupCommit:
             group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
             try:
                 await self._run_group(group)
-            except psycopg.Error:
+            except _FAULTS:
                 for one in group:
                     await self._run_alone(one)
             except PenstockError as away:  # what became of the group nobody knows: it must not be run again
@@ -49,7 +51,11 @@ class GroupCommit:
     async def _run_group(self, group: list[tuple[str, Mapping[str, Any], asyncio.Future[Row]]]) -> None:
         async with self._database.statement() as connection:
             async with connection.pipeline():
-                cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
+                try:
+                    cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
+                except BaseException:  # the end of a pipeline commits what was sent, unless something in it fails
+                    await connection.execute("select 1 / 0")
+                    raise
             rows = [await cursor.fetchone() for cursor in cursors]
         for (_, _, answer), row in zip(group, rows, strict=True):
             if not answer.done():  # the request may have been cut off
@@ -58,7 +64,7 @@ class GroupCommit:
     async def _run_alone(self, one: tuple[str, Mapping[str, Any], asyncio.Future[Row]]) -> None:
         try:
             await self._run_group([one])
-        except (psycopg.Error, PenstockError) as failure:
+        except (*_FAULTS, PenstockError) as failure:
             _fail(one[2], failure)
 
 

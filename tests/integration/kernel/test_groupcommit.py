@@ -49,6 +49,16 @@ class TestFaults:
         assert all(isinstance(row, dict) for n, row in enumerate(found) if n != 5)
         assert await ids(database) == list(range(10))
 
+    @pytest.mark.parametrize("unsendable", ["a\0b", "a\ud800b"])
+    async def test_one_that_cannot_even_be_sent_hits_only_itself(self, group, database, unsendable):
+        """The statements before it have been sent already: they must not be run twice."""
+        query = "insert into sharing (id) select %(id)s where %(text)s <> '' returning id"
+        calls = (group.run(query, {"id": n, "text": unsendable if n == 5 else "a"}) for n in range(10))
+        found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 20)
+        assert isinstance(found[5], psycopg.DataError | UnicodeError)
+        assert [row for n, row in enumerate(found) if n != 5] == [{"id": n} for n in range(10) if n != 5]
+        assert await ids(database) == [n for n in range(10) if n != 5]
+
     async def test_a_caller_that_gave_up_does_not_disturb_the_others(self, group, database):
         first = asyncio.create_task(group.run(_INSERT, {"id": 1}))
         gone = asyncio.create_task(group.run(_INSERT, {"id": 2}))
