@@ -1,29 +1,43 @@
 """Writers of one upload in the moments between two lines: suspected, taken over, parked, late."""
 
 import asyncio
+import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.tus import metadata
+from tests.support.tus import checksum, metadata
 
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role
-from penstock.uploads.tus import Chunk, Uploads, UploadSettings, Wish
+from penstock.uploads.tus import Chunk, Uploads, UploadSettings, Wish, parse_checksum
 from penstock.uploads.tus.files import DataFile
 
 CALLER = Caller("u-1", "m-1", Role.UPLOADER)
 WHOLE = b"a" * 1000 + b"b" * 1000
 
 
+def uploads_in(home: Path, database: Database, **settings: Any) -> Uploads:
+    (home / "uploads").mkdir(exist_ok=True)
+    return Uploads(database, UploadSettings(**settings), SystemClock(), "here", home)
+
+
 @pytest.fixture
 async def uploads(database: Database, tmp_path: Path) -> AsyncIterator[Uploads]:
-    (tmp_path / "uploads").mkdir()
-    made = Uploads(database, UploadSettings(), SystemClock(), "here", tmp_path)
+    made = uploads_in(tmp_path, database)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def hasty(database: Database, tmp_path: Path) -> AsyncIterator[Uploads]:
+    """The same uploads in a process whose writers give signs of life at every turn."""
+    made = uploads_in(tmp_path, database, tus_commit_sec=timedelta(seconds=0.1))
     yield made
     made.close()
 
@@ -64,8 +78,8 @@ async def refused(append: Any) -> str:
     return refusal.value.code.code
 
 
-def rest(uploads: Uploads, upload_id: str, given: Any = None) -> Any:
-    return uploads.append(upload_id, "m-1", Chunk(1000), given or body(WHOLE[1000:]))
+def rest(uploads: Uploads, upload_id: str, given: Any = None, owed: Any = None) -> Any:
+    return uploads.append(upload_id, "m-1", Chunk(1000, checksum=owed), given or body(WHOLE[1000:]))
 
 
 class TestAFrozenWriter:
@@ -105,6 +119,43 @@ class TestAFrozenWriter:
         assert uploads.path(half).read_bytes() == WHOLE
 
 
+class TestAParkedWriter:
+    async def test_it_goes_on_though_somebody_looks_at_the_file_just_then(self, uploads, database, half):
+        """As one does, in another process, who asks for the offset or is refused."""
+        arrived = asyncio.Event()
+        pieces = [WHOLE[1000:]]
+
+        async def late() -> bytes | None:
+            await arrived.wait()
+            return pieces.pop() if pieces else None
+
+        writer = asyncio.create_task(rest(uploads, half, late))
+        looker = DataFile.open(uploads.path(half))
+        await until(lambda: is_parked(database, half))
+        await until(lambda: is_locked(looker))
+        arrived.set()
+        await asyncio.sleep(0.05)  # this is how long it looks
+        looker.close()
+        assert (await writer).received == 2000
+
+
+class TestANewFile:
+    async def test_its_name_is_synced_also_when_somebody_else_made_it_and_left(self, uploads, monkeypatch):
+        upload = await uploads.create(CALLER, Wish(2000, metadata()))
+        assert await refused(uploads.append(upload.upload_id, "m-1", Chunk(7), body())) == "OFFSET_MISMATCH"
+        assert uploads.path(upload.upload_id).exists()
+        synced: list[Path] = []
+        sync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+            sync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", noted)
+        await uploads.append(upload.upload_id, "m-1", Chunk(0), body(WHOLE[:1000]))
+        assert synced == [uploads.directory]
+
+
 class TestALiveWriter:
     async def test_an_old_suspicion_of_another_does_not_touch_it(self, uploads, database, half):
         await suspected_long_ago(database, half)
@@ -120,15 +171,41 @@ class TestALiveWriter:
         assert await refused(writer) == "UPLOAD_LOCKED"
         assert (await row(database, half))["received"] == 1000
 
+    async def test_with_a_checksum_owed_its_upload_does_not_expire_either(self, hasty, database, half):
+        async with database.transaction() as tx:
+            await tx.execute("update tus_uploads set expires_at = now() + interval '10 s'")
+        soon = (await row(database, half))["expires_at"]
+        async with writing(hasty, half, parse_checksum(checksum(WHOLE[1000:]))) as writer:
+            await until(lambda: later(database, half, soon))
+        assert (await writer).received == 2000
+
+
+async def is_parked(database: Database, upload_id: str) -> bool:
+    return (await row(database, upload_id))["lease_owner"] is not None
+
+
+async def is_locked(file: DataFile) -> bool:
+    return file.try_lock()
+
+
+async def later(database: Database, upload_id: str, than: datetime) -> bool:
+    return bool((await row(database, upload_id))["expires_at"] > than)
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await is_so():
+            await asyncio.sleep(0.02)
+
 
 class writing:  # noqa: N801  reads as what it is: a request under way
     """A request that is sending while the block runs, and ends well after it if it may."""
 
-    def __init__(self, uploads: Uploads, upload_id: str) -> None:
+    def __init__(self, uploads: Uploads, upload_id: str, owed: Any = None) -> None:
         self._over = asyncio.Event()
         self._begun = asyncio.Event()
         self._left = list(WHOLE[1000:])
-        self._task = asyncio.create_task(rest(uploads, upload_id, self._next_piece))
+        self._task = asyncio.create_task(rest(uploads, upload_id, self._next_piece, owed))
 
     async def _next_piece(self) -> bytes | None:
         self._begun.set()

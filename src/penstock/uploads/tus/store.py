@@ -130,13 +130,13 @@ async def stay(tx: Tx, upload: Upload, owner: str) -> Upload | None:
     return _upload(row) if row else None
 
 
-async def show_life(tx: Tx, upload: Upload) -> bool:
-    """Clear the suspicion that this writer is frozen; False when it has been fenced off."""
+async def show_life(tx: Tx, upload: Upload, expires_at: datetime) -> bool:
+    """Clear the suspicion that this writer is frozen, or its upload abandoned; False when it has been fenced off."""
     row = await fetch_one(
         tx,
-        "update tus_uploads set leased_until = null where upload_id = %s and lease_token = %s"
+        "update tus_uploads set leased_until = null, expires_at = %s where upload_id = %s and lease_token = %s"
         " and status = 'UPLOADING' returning 1",
-        (upload.upload_id, upload.lease_token),
+        (expires_at, upload.upload_id, upload.lease_token),
     )
     return row is not None
 

@@ -29,13 +29,11 @@ from penstock.uploads.tus.protocol import Checksum
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
-from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off
+from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, locked_soon
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 _THREADS = 32
-_PATIENCE_SECONDS = 0.25  # for a lock: longer than an idle writer takes to let go
-_LOOK_SECONDS = 0.01
 _KEPT_AFTER_JOINING = timedelta(hours=1)
 _SPARE_BYTES = 64 << 20  # a disk is called full before it is
 
@@ -163,7 +161,7 @@ class Uploads:
             return upload
         file = await self.in_thread(DataFile.open, self.path(upload_id))
         try:
-            if await self._lock(file):
+            if await locked_soon(file, self._clock):
                 file.unlock()
         finally:
             file.close()
@@ -217,18 +215,15 @@ class Uploads:
 
     async def _open(self, upload_id: str, merchant_id: str) -> DataFile:
         file = await self.in_thread(DataFile.open, self.path(upload_id))
-        if await self._lock(file):
+        locked = False
+        try:
+            locked = await locked_soon(file, self._clock)
+        finally:
+            if not locked:
+                file.close()
+        if locked:
             return file
-        file.close()
         return await self._take_over(await self.find(upload_id, merchant_id))
-
-    async def _lock(self, file: DataFile) -> bool:
-        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
-        while not file.try_lock():
-            if self._clock.monotonic() > deadline:
-                return False
-            await asyncio.sleep(_LOOK_SECONDS)
-        return True
 
     async def _take_over(self, upload: Upload) -> DataFile:
         """From a writer that holds the lock: not while it shows life; see the top of writing.py."""

@@ -52,6 +52,8 @@ Result = TypeVar("Result")
 # The next bytes of a body; None at its end. Raises ClientGone when the rest will not come.
 Body = Callable[[], Awaitable[bytes | None]]
 
+_PATIENCE_SECONDS = 0.25  # for a lock: longer than an idle writer takes to let go
+_LOOK_SECONDS = 0.01
 IDLE_SECONDS = 0.1  # a writer without bytes for so long lets others in
 _RESYNC_SECONDS = 1.0  # a slow client's trickle is synced no more often than this
 _GATHERED = 1 << 20  # bytes that go to disk in one piece
@@ -92,7 +94,7 @@ class Desk:
     async def show_life(self, upload: Upload) -> None:
         """Who writes and cannot count yet is not frozen; UPLOAD_LOCKED if it is not the writer any more."""
         async with self.database.statement() as tx:
-            if not await store.show_life(tx, upload):
+            if not await store.show_life(tx, upload, self.clock.now() + self.settings.tus_expiry_hours):
                 raise fenced_off(upload)
 
 
@@ -109,6 +111,15 @@ async def finished(work: "asyncio.Future[Result]") -> Result:
     return work.result()
 
 
+async def locked_soon(file: DataFile, clock: Clock) -> bool:
+    deadline = clock.monotonic() + _PATIENCE_SECONDS
+    while not file.try_lock():
+        if clock.monotonic() > deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
+
+
 def fenced_off(upload: Upload) -> PenstockError:
     return PenstockError(error_codes.UPLOAD_LOCKED, upload_id=upload.upload_id, retry_after=1)
 
@@ -119,6 +130,7 @@ class Writer:
     def __init__(self, desk: Desk, file: DataFile, upload: Upload, checksum: Checksum | None) -> None:
         self._desk = desk
         self._file = file
+        self._file.new |= upload.received == 0  # whoever made it may have left before its name was synced
         self._upload = upload
         self._checksum = checksum
         self._position = upload.received  # where the next byte goes
@@ -293,7 +305,7 @@ class Writer:
             await self._record()
 
     async def _unpark(self) -> None:
-        if self._file.try_lock():
+        if await locked_soon(self._file, self._desk.clock):  # somebody who only asks has it for a moment
             async with self._desk.database.statement() as tx:
                 now = await store.find(tx, self._upload.upload_id)
             if now is not None and now.lease_token == self._upload.lease_token:
