@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role
-from penstock.uploads.tus import Chunk, Uploads, UploadSettings, Wish, parse_checksum
+from penstock.uploads.tus import Chunk, Upload, Uploads, UploadSettings, Wish, parse_checksum, store
 from penstock.uploads.tus.files import DataFile
 
 CALLER = Caller("u-1", "m-1", Role.UPLOADER)
@@ -137,6 +138,47 @@ class TestAParkedWriter:
         await asyncio.sleep(0.05)  # this is how long it looks
         looker.close()
         assert (await writer).received == 2000
+
+
+class TestAWriterThatWasFencedOff:
+    """Its token is old: whatever it still says of the offset is not heard."""
+
+    @pytest.mark.parametrize("received", [1500, 2000], ids=["further", "to the end"])
+    async def test_it_moves_no_offset(self, uploads, database, half, received):
+        old = await uploads.find(half, "m-1")
+        async with database.transaction() as tx:
+            assert await store.fence(tx, old) is not None
+        assert await counted(database, old, received) is None
+        now = await row(database, half)
+        assert (now["received"], now["status"]) == (1000, "UPLOADING")
+
+    @pytest.mark.parametrize("received", [1500, 2000], ids=["further", "to the end"])
+    async def test_nor_does_one_that_has_not_heard_of_the_last_move(self, uploads, database, half, received):
+        old = replace(await uploads.find(half, "m-1"), received=900)
+        assert await counted(database, old, received) is None
+        assert (await row(database, half))["received"] == 1000
+
+    async def test_it_cannot_pause_or_show_life_either(self, uploads, database, half):
+        old = await uploads.find(half, "m-1")
+        async with database.transaction() as tx:
+            new = await store.fence(tx, old)
+            assert new is not None
+            assert await store.stay(tx, old, "old") is None
+            assert await store.fence(tx, old) is None
+            assert not await store.show_life(tx, old, old.expires_at)
+            staying = await store.stay(tx, new, "new")
+            assert staying is not None
+            assert staying.lease_token > new.lease_token
+
+
+async def counted(database: Database, upload: Upload, received: int) -> dict[str, Any] | None:
+    """What the writer does after each sync."""
+    if received == upload.length:
+        query = store.finish_query(upload, received, upload.created_at, upload.expires_at)
+    else:
+        query = store.advance_query(upload, received, upload.expires_at)
+    async with database.transaction() as tx:
+        return await fetch_one(tx, *query)
 
 
 class TestANewFile:
