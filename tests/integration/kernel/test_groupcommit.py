@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
+from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.groupcommit import GroupCommit
 
@@ -58,6 +59,13 @@ class TestFaults:
         assert isinstance(found[5], psycopg.DataError | UnicodeError)
         assert [row for n, row in enumerate(found) if n != 5] == [{"id": n} for n in range(10) if n != 5]
         assert await ids(database) == [n for n in range(10) if n != 5]
+
+    async def test_a_group_whose_fate_nobody_knows_is_not_run_again(self, group, database):
+        end = group.run("select pg_terminate_backend(pg_backend_pid())", {})
+        calls = (group.run(_INSERT, {"id": 1}), end, group.run(_INSERT, {"id": 2}))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [getattr(failure, "code", failure) for failure in found] == [error_codes.DB_UNAVAILABLE] * 3
+        assert await ids(database) == []
 
     async def test_a_caller_that_gave_up_does_not_disturb_the_others(self, group, database):
         first = asyncio.create_task(group.run(_INSERT, {"id": 1}))

@@ -1,8 +1,9 @@
 """A server process, a network that can be cut before it, and a merchant of its own for every test."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.edge import token
 from tests.support.gateway import Gateway
-from tests.support.tus import UPLOADS, id_of
+from tests.support.tus import UPLOADS, id_of, metadata
+from tests.support.uploads import CALLER, WHOLE, body, uploads_in
+
+from penstock.kernel.db import Database
+from penstock.uploads.tus import Chunk, Uploads, Wish
 
 
 @dataclass(frozen=True)
@@ -59,3 +64,26 @@ def file(tmp_path: Path, content: bytes) -> Path:
     made = tmp_path / "upload.pdf"
     made.write_bytes(content)
     return made
+
+
+@pytest.fixture
+async def uploads(database: Database, tmp_path: Path) -> AsyncIterator[Uploads]:
+    made = uploads_in(tmp_path, database)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def hasty(database: Database, tmp_path: Path) -> AsyncIterator[Uploads]:
+    """The same uploads in a process whose writers give signs of life at every turn."""
+    made = uploads_in(tmp_path, database, tus_commit_sec=timedelta(seconds=0.1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def half(uploads: Uploads) -> str:
+    """An upload of which 1000 bytes are counted."""
+    upload = await uploads.create(CALLER, Wish(2000, metadata()))
+    await uploads.append(upload.upload_id, "m-1", Chunk(0, 1000), body(WHOLE[:1000]))
+    return upload.upload_id

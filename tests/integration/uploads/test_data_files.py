@@ -1,0 +1,129 @@
+"""Data files on disks that misbehave, and the sweep of those that nobody wants."""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.support.tus import metadata
+from tests.support.uploads import CALLER, WHOLE, body, refused, rest, row, suspected_long_ago
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.uploads.tus import Chunk, Expiry, Wish, store
+from penstock.uploads.tus.files import DataFile, join
+
+
+class TestWriting:
+    @pytest.fixture
+    def file(self, tmp_path: Path):
+        made = DataFile.open(tmp_path / "upl_x")
+        yield made
+        made.close()
+
+    def test_a_disk_that_takes_a_little_at_a_time_gets_all_of_it_in_order(self, file, monkeypatch):
+        write = os.pwrite
+        monkeypatch.setattr(os, "pwritev", lambda target, pieces, at: write(target, b"".join(pieces)[:10], at))
+        monkeypatch.setattr(os, "pwrite", lambda target, piece, at: write(target, piece[:7], at))
+        file.write([WHOLE[:700], WHOLE[700:]], 5)
+        assert file.path.read_bytes() == bytes(5) + WHOLE
+
+    def test_pieces_without_number_are_written_one_after_the_other(self, file):
+        pieces = [number.to_bytes(2) for number in range(1500)]
+        file.write(pieces, 3)
+        assert file.path.read_bytes() == bytes(3) + b"".join(pieces)
+
+    def test_a_file_that_lost_its_name_cannot_be_locked(self, file, tmp_path):
+        (tmp_path / "other").write_bytes(b"")
+        (tmp_path / "other").replace(file.path)
+        assert not file.try_lock()
+        file.path.unlink()
+        assert not file.try_lock()
+
+    def test_a_part_that_is_shorter_than_it_should_be_is_not_joined(self, file, tmp_path):
+        file.write([b"abc"], 0)
+        with pytest.raises(PenstockError) as refusal:
+            join([(file.path, 3), (file.path, 4)], tmp_path / "whole")
+        assert refusal.value.code is error_codes.STORE_UNAVAILABLE
+        assert [found.name for found in tmp_path.iterdir()] == ["upl_x"]
+
+
+class TestAnotherDirectory:
+    async def test_bytes_that_are_counted_and_not_there_are_not_made_up(self, uploads, database, half):
+        """As on an instance that does not see the directory of the others."""
+        uploads.path(half).unlink()
+        assert await refused(rest(uploads, half)) == "STORE_UNAVAILABLE"
+        assert (await row(database, half))["received"] == 1000
+
+
+class TestSyncing:
+    async def test_bytes_are_synced_before_they_are_counted(self, uploads, database, half, database_url, monkeypatch):
+        seen: list[tuple[int, int]] = []
+        sync = os.fdatasync
+
+        def noted(descriptor: int) -> None:
+            sync(descriptor)
+            with psycopg.connect(database_url) as connection:
+                [received] = connection.execute("select received from tus_uploads").fetchone() or [-1]
+            seen.append((os.fstat(descriptor).st_size, received))
+
+        monkeypatch.setattr(os, "fdatasync", noted)
+        await rest(uploads, half)
+        assert seen == [(2000, 1000)]
+
+    async def test_a_disk_that_failed_once_is_not_believed_later(self, uploads, database, half, monkeypatch):
+        """After a failed sync the next one reports success, and the bytes are nowhere."""
+        answers: list[Callable[[], None]] = [fail]
+        monkeypatch.setattr(os, "fdatasync", lambda _: answers.pop()() if answers else None)
+        assert await refused(rest(uploads, half)) == "STORE_UNAVAILABLE"
+        assert (await row(database, half))["received"] == 1000
+
+
+def fail() -> None:
+    raise OSError(errno.EIO, "the disk")
+
+
+class TestTakingOver:
+    async def test_who_is_fenced_off_while_it_copies_changes_nothing(
+        self, uploads, database, half, database_url, monkeypatch
+    ):
+        copy = os.sendfile
+
+        def overtaken(*arguments: int) -> int:
+            with psycopg.connect(database_url) as connection:
+                connection.execute("update tus_uploads set lease_token = lease_token + 1")
+            return copy(*arguments)
+
+        frozen = DataFile.open(uploads.path(half))
+        assert frozen.try_lock()
+        await suspected_long_ago(database, half)
+        monkeypatch.setattr(os, "sendfile", overtaken)
+        assert await refused(rest(uploads, half)) == "UPLOAD_LOCKED"
+        assert frozen.is_current
+        assert [file.name for file in uploads.directory.iterdir()] == [half]
+        frozen.close()
+
+
+class TestSweeping:
+    async def test_old_files_that_no_upload_wants_go_and_no_others(self, uploads, database, half):
+        whole = (await uploads.create(CALLER, Wish(4, metadata()))).upload_id
+        await uploads.append(whole, "m-1", Chunk(0), body(b"abcd"))
+        stray, young = "upl_aaaaaaaaaaaaaaaaaaaaa", "upl_bbbbbbbbbbbbbbbbbbbbb"
+        for name in (stray, young, f"{stray}.new", "notes"):
+            uploads.path(name).write_bytes(b"x")
+        long_ago = time.time() - 4000
+        for name in (half, whole, stray, f"{stray}.new", "notes"):
+            os.utime(uploads.path(name), (long_ago, long_ago))
+        assert await Expiry(database, uploads).sweep() == 2
+        assert {file.name for file in uploads.directory.iterdir()} == {half, whole, young, "notes"}
+
+    async def test_an_upload_that_went_on_after_all_does_not_expire(self, uploads, database, half):
+        old = await uploads.find(half, "m-1")
+        await uploads.append(half, "m-1", Chunk(1000), body(b"b"))
+        with pytest.raises(PenstockError) as refusal:
+            async with database.transaction() as tx:
+                await store.expire(tx, old)
+        assert refusal.value.code is error_codes.STATE_CHANGED
