@@ -4,16 +4,18 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
-from tests.support.tus import metadata
-from tests.support.uploads import CALLER, WHOLE, body, refused, rest, row, suspected_long_ago
+from tests.support.tus import checksum, metadata
+from tests.support.uploads import CALLER, WHOLE, body, refused, rest, row, suspected_long_ago, uploads_in
 
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.uploads.tus import Chunk, Expiry, Wish, store
+from penstock.kernel.identity import Caller, Role
+from penstock.uploads.tus import Chunk, Expiry, Wish, parse_checksum, store
 from penstock.uploads.tus.files import DataFile, join
 
 
@@ -84,6 +86,29 @@ class TestSyncing:
 
 def fail() -> None:
     raise OSError(errno.EIO, "the disk")
+
+
+class TestWhatIsLeft:
+    async def test_bytes_with_a_wrong_checksum_are_not_left_in_the_file(self, uploads, half):
+        owed = parse_checksum(checksum(b"other"))
+        assert await refused(rest(uploads, half, owed=owed)) == "CHECKSUM_FAILED"
+        assert uploads.path(half).read_bytes() == WHOLE[:1000]
+
+    async def test_parts_that_were_joined_go_long_before_the_whole(self, uploads, database):
+        part = await uploads.create(CALLER, Wish(4, concat="partial"))
+        await uploads.append(part.upload_id, "m-1", Chunk(0), body(b"abcd"))
+        address = f"/api/v1/uploads/{part.upload_id}"
+        whole = await uploads.create(CALLER, Wish(None, metadata(), f"final;{address} {address}"))
+        assert uploads.path(whole.upload_id).read_bytes() == b"abcdabcd"
+        assert (await row(database, part.upload_id))["expires_at"] < whole.expires_at - timedelta(hours=12)
+
+    async def test_a_merchant_has_as_many_unfinished_ones_as_slots(self, database, tmp_path):
+        uploads = uploads_in(tmp_path, database, tus_slots_per_merchant=2)
+        for _ in range(2):
+            await uploads.create(CALLER, Wish(4, metadata()))
+        assert await refused(uploads.create(CALLER, Wish(4, metadata()))) == "UPLOAD_SLOTS_FULL"
+        await uploads.create(Caller("u-2", "m-2", Role.UPLOADER), Wish(4, metadata()))
+        uploads.close()
 
 
 class TestTakingOver:
