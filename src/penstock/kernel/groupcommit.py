@@ -11,10 +11,11 @@ from typing import Any
 
 import psycopg
 
-from penstock.kernel.db import Database
+from penstock.kernel.db import Database, Tx
 from penstock.kernel.errors import PenstockError
 
 Row = dict[str, Any] | None
+Wish = tuple[str, Mapping[str, Any], "asyncio.Future[Row]"]
 _MOST = 64
 # What is wrong with a statement: the server says so, or its values cannot be put into a message for it.
 _FAULTS = (psycopg.Error, ValueError, TypeError)
@@ -25,7 +26,7 @@ class GroupCommit:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: list[tuple[str, Mapping[str, Any], asyncio.Future[Row]]] = []
+        self._waiting: list[Wish] = []
         self._running: asyncio.Task[None] | None = None
 
     async def run(self, query: str, values: Mapping[str, Any]) -> Row:
@@ -48,24 +49,31 @@ class GroupCommit:
                 for _, _, answer in group:
                     _fail(answer, away)
 
-    async def _run_group(self, group: list[tuple[str, Mapping[str, Any], asyncio.Future[Row]]]) -> None:
+    async def _run_group(self, group: list[Wish]) -> None:
         async with self._database.statement() as connection:
-            async with connection.pipeline():
-                try:
-                    cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
-                except BaseException:  # the end of a pipeline commits what was sent, unless something in it fails
-                    await connection.execute("select 1 / 0")
-                    raise
-            rows = [await cursor.fetchone() for cursor in cursors]
+            if len(group) == 1:
+                rows = [await (await connection.execute(*group[0][:2], prepare=True)).fetchone()]
+            else:
+                rows = await _together(connection, group)
         for (_, _, answer), row in zip(group, rows, strict=True):
             if not answer.done():  # the request may have been cut off
                 answer.set_result(row)
 
-    async def _run_alone(self, one: tuple[str, Mapping[str, Any], asyncio.Future[Row]]) -> None:
+    async def _run_alone(self, one: Wish) -> None:
         try:
             await self._run_group([one])
         except (*_FAULTS, PenstockError) as failure:
             _fail(one[2], failure)
+
+
+async def _together(connection: Tx, group: list[Wish]) -> list[Row]:
+    async with connection.pipeline():
+        try:
+            cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
+        except BaseException:  # the end of a pipeline commits what was sent, unless something in it fails
+            await connection.execute("select 1 / 0")
+            raise
+    return [await cursor.fetchone() for cursor in cursors]
 
 
 def _fail(answer: "asyncio.Future[Row]", failure: Exception) -> None:

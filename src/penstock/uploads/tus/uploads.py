@@ -67,6 +67,7 @@ class Uploads:
         self._clock = clock
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
         self._ledger = GroupCommit(database)
+        self._room = (0, float("-inf"))  # free bytes, and when that was
         self._desk = Desk(
             database, self._ledger, settings, clock, name, threads, asyncio.get_running_loop().create_future()
         )
@@ -122,9 +123,16 @@ class Uploads:
     async def _check_room(self, length: int | None) -> None:
         if length is not None and length > self.settings.largest:
             raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, limit_bytes=self.settings.largest)
-        free = free_bytes(self.directory)
+        free = self._free_bytes()
         if free < (length or 0) + _SPARE_BYTES:
             raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
+
+    def _free_bytes(self) -> int:
+        """As of a second ago at the most: asking the disk for every small upload would cost more than the upload."""
+        now = self._clock.monotonic()
+        if now - self._room[1] > 1.0:
+            self._room = (free_bytes(self.directory), now)
+        return self._room[0]
 
     async def _join(self, caller: Caller, wish: Wish, part_ids: Sequence[str]) -> Upload:
         """A final upload is made of finished parts, whose bytes are copied in their order."""
@@ -170,11 +178,6 @@ class Uploads:
     # ── append ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def append(self, upload_id: str, merchant_id: str, chunk: Chunk, body: Body) -> Upload:
-        if not self.path(upload_id).exists():  # nothing has arrived yet, or it has all been handed over
-            upload = await self.find(upload_id, merchant_id)
-            if upload.status is not UploadStatus.UPLOADING:
-                _check(upload, chunk)
-                return await self._expect_nothing(upload, body)
         with metrics.ACTIVE.track_inprogress():
             async with self._locked(upload_id, merchant_id) as (file, found):
                 _check(found, chunk)
@@ -207,10 +210,14 @@ class Uploads:
     async def _locked(self, upload_id: str, merchant_id: str) -> AsyncIterator[tuple[DataFile, Upload]]:
         """The data file, ours alone, and what PostgreSQL says of it since then."""
         file = await self._open(upload_id, merchant_id)
+        wanted = False
         try:
             upload = await self.find(upload_id, merchant_id)
+            wanted = upload.status is UploadStatus.UPLOADING
             yield file, upload
         finally:
+            if file.new and not wanted:  # made a moment ago, for an upload that is not there or needs no bytes
+                await self.discard(upload_id)
             file.close()
 
     async def _open(self, upload_id: str, merchant_id: str) -> DataFile:

@@ -259,7 +259,8 @@ class Writer:
     async def _next(self, body: Body) -> bytes | None:
         """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes."""
         coming = asyncio.ensure_future(body())
-        if not await self._came(coming, IDLE_SECONDS):
+        await asyncio.sleep(0)  # what is here already costs no timer
+        if not coming.done() and not await self._came(coming, IDLE_SECONDS):
             coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome
             await self._wait_parked(coming)
         return coming.result()
