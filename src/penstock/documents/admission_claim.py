@@ -65,6 +65,7 @@ async def _look(tx: Tx, desk: Desk, order: Order, waited_for: _Held | None) -> C
     job = await _job_of(tx, order)
     if job is not None:
         return job
+    upload = await _upload_of(tx, desk, order)  # first, as a stranger must not learn that somebody is at it
     row = await admission_store.lock(tx, order.upload_id)
     job = await _job_of(tx, order)  # again: it may have come while we waited for the lock
     if job is not None:
@@ -73,7 +74,6 @@ async def _look(tx: Tx, desk: Desk, order: Order, waited_for: _Held | None) -> C
         return _Held(row["lease_token"])
     if waited_for is not None:
         _answer_the_same(row, waited_for, order)
-    upload = await _upload_of(tx, desk, order)
     job_id = uuid4()
     ttl = timedelta(seconds=desk.settings.admission_lease_sec)
     lease = await admission_store.take(tx, order.upload_id, desk.worker_id, ttl, job_id)

@@ -355,6 +355,18 @@ class TestAtOnce:
         hold.set()
         assert (await first).status_code == 201
 
+    async def test_a_stranger_does_not_learn_that_somebody_is_at_it(self, office):
+        upload = await office.upload()
+        hold = asyncio.Event()
+        office.examiner.before = hold.wait
+        first = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 1)
+        answer = await office.post(upload, merchant="m-2")
+        assert not first.done()
+        assert (answer.status_code, answer.json()["code"]) == (404, "UPLOAD_NOT_FOUND")
+        hold.set()
+        assert (await first).status_code == 201
+
     async def test_one_who_lost_the_lease_cannot_write_and_answers_with_the_others_job(self, office):
         upload = await office.upload()
         hold = asyncio.Event()
