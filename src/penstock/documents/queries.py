@@ -112,6 +112,8 @@ def _spoken(value: Any) -> Any:
 def _after(wanted: Wanted, cursor: str) -> dict[str, Any]:
     kind = int if wanted.sort in (SortBy.TOTAL_PAGES, SortBy.FILE_SIZE) else str
     value, job_id = cursors.unpack(cursor, wanted.question, kind, str)
+    if isinstance(value, str) and "\x00" in value:  # no name holds it, and PostgreSQL refuses the question
+        raise PenstockError(error_codes.CURSOR_INVALID)
     try:
         if wanted.sort is SortBy.CREATED_AT:
             value = datetime.fromisoformat(value)

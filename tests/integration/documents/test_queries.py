@@ -131,6 +131,10 @@ class TestListing:
         answer = await office.get("", cursor=cursor)
         assert (answer.status_code, answer.json()["code"]) == (400, "CURSOR_INVALID")
 
+    async def test_a_cursor_with_what_no_file_name_can_hold_is_refused(self, office):
+        answer = await office.get("", sort="source_file", cursor=cursors.pack("jobs source_file desc", "\x00", NOBODYS))
+        assert (answer.status_code, answer.json()["code"]) == (400, "CURSOR_INVALID")
+
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_reading_on_neither_skips_nor_repeats_whatever_is_added_meanwhile(self, office, loop, data):
