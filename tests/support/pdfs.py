@@ -109,3 +109,27 @@ def encrypted(data: bytes, user: str) -> bytes:
     with pikepdf.open(io.BytesIO(data)) as pdf:
         pdf.save(made, encryption=pikepdf.Encryption(owner="owner", user=user))
     return made.getvalue()
+
+
+def hybrid(catalogue: str, hidden: str, *, updated: bool = False) -> bytes:
+    """Object 7 is in an object stream that only the stream beside the table tells of; the table calls it free."""
+    out, offsets = bytearray(b"%PDF-1.5\n"), {}
+    kept: dict[int, bytes] = {
+        1: f"<</Type/Catalog/Pages 2 0 R{catalogue}>>".encode(),
+        2: b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        3: b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]>>",
+        6: stream(b"7 0 " + hidden.encode(), "/Type/ObjStm/N 1/First 4"),
+        8: stream(b"\x02\x00\x06\x00", "/Type/XRef/Size 9/W[1 2 1]/Index[7 1]/Root 1 0 R"),
+    }
+    for number, body in kept.items():
+        offsets[number] = len(out)
+        out += b"%d 0 obj\n" % number + body + b"\nendobj\n"
+    start = len(out)
+    out += b"xref\n0 9\n0000000000 65535 f \n"
+    for number in range(1, 9):
+        out += b"%010d 00000 n \n" % offsets[number] if number in offsets else b"0000000000 65535 f \n"
+    out += b"trailer\n<</Size 9/Root 1 0 R/XRefStm %d>>\nstartxref\n%d\n%%%%EOF\n" % (offsets[8], start)
+    if updated:
+        end = len(out)
+        out += b"xref\n0 0\ntrailer\n<</Size 9/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n" % (start, end)
+    return bytes(out)

@@ -18,6 +18,7 @@ from pikepdf.settings import set_qpdf_limits
 from penstock.pdf import codes
 from penstock.pdf.actions import DECISIVE_KEYS, find_actions, worth_a_look
 from penstock.pdf.findings import Bounds, Inspection, Notes
+from penstock.pdf.hybrid import with_hidden_objects
 from penstock.pdf.nesting import Drawing, Leaf, check_boxes, check_pattern, images_in_pattern, pages_of
 from penstock.pdf.places import with_places
 from penstock.pdf.reading import Reference
@@ -110,6 +111,7 @@ class _Look:
             if cut:
                 self._notes.add(codes.PDF_TRUNCATED, "end of the file", "the end of the file is missing")
             table = list(pdf.get_xref_table())
+            self._look_for_hidden(pdf, table)
             if len(table) <= _AT_ONCE:
                 self._sweep(pdf, table)
                 return self._inspection(pdf, len(table))
@@ -119,6 +121,15 @@ class _Look:
                     self._sweep(pdf, table[start : start + _AT_ONCE])
         with _opened(self._file) as pdf:
             return self._inspection(pdf, len(table))
+
+    def _look_for_hidden(self, pdf: Pdf, table: list[Reference]) -> None:
+        lengthened = with_hidden_objects(self._file, pdf.Root.objgen)
+        if lengthened is None or pdf.is_encrypted or len(table) > self._bounds.max_objects:
+            return
+        with pikepdf.open(lengthened, suppress_warnings=True, inherit_page_attributes=False) as other:
+            known = set(table)
+            hidden = [each for each in other.get_xref_table() if each not in known]
+            self._sweep(other, hidden[: self._bounds.max_objects])
 
     def _inspection(self, pdf: Pdf, objects: int) -> Inspection:
         leaves = pages_of(pdf, self._notes)

@@ -1,7 +1,7 @@
 """What a PDF may do beyond being read is found wherever it hides; what only looks like it passes."""
 
 import pytest
-from tests.support.pdfs import FONT, JS, document, encrypted, packed, stream
+from tests.support.pdfs import FONT, JS, document, encrypted, hybrid, packed, stream
 
 SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
 PICTURE = "/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray"
@@ -64,6 +64,8 @@ HIDDEN_SCRIPTS = {
         page="/Annots[<</Subtype/3D/3DD 5 0 R>>]",
         objects={5: stream(b"", "/Type/3D/Subtype/U3D/OnInstantiate 6 0 R"), 6: stream(b"x()")},
     ),
+    "object that old readers pass over": hybrid("/OpenAction 7 0 R", JS),
+    "object that old readers passed over before an update": hybrid("/OpenAction 7 0 R", JS, updated=True),
     "object that nothing refers to": document(objects={9: JS}),
     "link to a script": document(page="/Annots[<</Subtype/Link/A<</S/URI/URI(java\\nscript:alert\\(1\\))>>>>]"),
     "XFA stream": document(
@@ -171,6 +173,7 @@ HONEST = {
         "/AcroForm<</Fields[5 0 R]>>", objects={5: "<</FT/Tx/T(a)/V(b)/Subtype/Widget/Rect[0 0 9 9]>>"}
     ),
     "an XFA form without scripts": document("/AcroForm<</XFA 5 0 R>>", objects={5: stream(b"<a><description/></a>")}),
+    "what old readers pass over": hybrid("/StructTreeRoot 7 0 R", "<</Type/StructTreeRoot>>"),
     "one resource dictionary for a form and its page": document(
         resources="5 0 R",
         content=b"/A Do",
