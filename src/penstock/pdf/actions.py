@@ -37,6 +37,7 @@ _OPERANDS = {
     "/ImportData": ("/F",),
     "/GoToR": ("/F", "/D"),
     "/GoToE": ("/F", "/D", "/T"),
+    "/Thread": ("/F",),
 }
 _CODES = {
     "/JavaScript": codes.JAVASCRIPT,
@@ -46,6 +47,7 @@ _CODES = {
     "/ImportData": codes.REMOTE,
     "/GoToR": codes.REMOTE,
     "/GoToE": codes.REMOTE,
+    "/Thread": codes.REMOTE,
 }
 _ORDINARY_SCHEMES = {
     "http", "https", "mailto", "tel", "sms", "fax", "ftp", "ftps", "callto", "sip", "skype", "whatsapp", "geo",

@@ -101,6 +101,10 @@ OTHER_ACTIONS = {
     "import": ("SECURITY_REMOTE_ACTION", document("/OpenAction<</S/ImportData/F(a.fdf)>>")),
     "go to another file": ("SECURITY_REMOTE_ACTION", document("/OpenAction<</S/GoToR/F(a.pdf)/D[0/Fit]>>")),
     "go to an embedded file": ("SECURITY_REMOTE_ACTION", document("/OpenAction<</S/GoToE/T<</R/C>>/D[0/Fit]>>")),
+    "go to a thread of another file": (
+        "SECURITY_REMOTE_ACTION",
+        document(page="/Annots[<</Subtype/Link/A<</S/Thread/F(a.pdf)/D 0>>>>]"),
+    ),
     "link to a share": (
         "SECURITY_REMOTE_ACTION",
         document(page="/Annots[<</Subtype/Link/A<</S/URI/URI(\\\\\\\\host\\\\x)>>>>]"),
@@ -168,6 +172,7 @@ HONEST = {
     "a link on a button that is clicked": document(
         page="/Annots[<</Subtype/Widget/AA<</U<</S/URI/URI(https://example.com)>>>>>>]"
     ),
+    "going to a thread of this file": document(page="/Annots[<</Subtype/Link/A<</S/Thread/D 0>>>>]"),
     "going to a page": document("/OpenAction[3 0 R/Fit]"),
     "a form without scripts": document(
         "/AcroForm<</Fields[5 0 R]>>", objects={5: "<</FT/Tx/T(a)/V(b)/Subtype/Widget/Rect[0 0 9 9]>>"}
