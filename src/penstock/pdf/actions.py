@@ -54,6 +54,7 @@ _ORDINARY_SCHEMES = {
     "doi", "urn", "news",
 }  # fmt: skip
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):")
+_SYSTEMS = ("/F", "/UF", "/DOS", "/Mac", "/Unix")
 _BY_CLICK = {"/U", "/D"}  # mouse button up and down
 _CHAIN = 1000
 
@@ -150,7 +151,7 @@ def _chain(start: object) -> Iterator[Object]:
 
 
 def _files(held: Object, *, is_stream: bool) -> Iterator[tuple[str, str]]:
-    if isinstance(held.get("/EF"), Dictionary):
+    if _has_files(held.get("/EF")):
         yield codes.EMBEDDED_FILE, text_of(held.get("/UF")) or text_of(held.get("/F"))
     if _tree_has_entries(held.get("/EmbeddedFiles")):
         yield codes.EMBEDDED_FILE, "files of the document"
@@ -164,6 +165,11 @@ def _files(held: Object, *, is_stream: bool) -> Iterator[tuple[str, str]]:
         yield codes.REMOTE, f"a file at {max(named)}"
     if name_of(held, "/FS") == "/URL" and any(named):
         yield codes.REMOTE, f"data from {max(named)}"
+
+
+def _has_files(embedded: object) -> bool:
+    """A font may be called EF too; it has no stream under the name of a system."""
+    return isinstance(embedded, Dictionary) and any(isinstance(embedded.get(key), Stream) for key in _SYSTEMS)
 
 
 def _tree_has_entries(tree: object) -> bool:

@@ -148,6 +148,10 @@ HONEST = {
     "a word in the text": document(content=b"BT /F 20 Tf 50 700 Td (/JavaScript /JS /Launch) Tj ET"),
     "a word in the title": document(objects={5: "<</Title(/S/JavaScript/JS)>>"}),
     "a font of that name": document(resources="<</Font<</JavaScript<</Type/Font/Subtype/Type1/BaseFont/Arial>>>>>>"),
+    "a font called like a file": document(
+        resources="<</Font<</EF<</Type/Font/Subtype/Type1/BaseFont/Arial/ToUnicode 5 0 R>>>>>>",
+        objects={5: stream(b"")},
+    ),
     "a picture of that name": document(
         resources="<</XObject<</JS 5 0 R/Launch 5 0 R>>>>", objects={5: stream(b"\x00", PICTURE)}
     ),
