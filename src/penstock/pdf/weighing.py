@@ -13,9 +13,9 @@ from pikepdf import Stream
 from penstock.pdf import codes
 from penstock.pdf.findings import Bounds, Notes
 from penstock.pdf.inflating import TooManyFilters, expands, filters_of, pieces_of
-from penstock.pdf.reading import Reference
+from penstock.pdf.reading import Reference, name_of, number_of
 
-_NUMBERS = re.compile(rb"/(Width|Height|BitsPerComponent|Columns|Colors) (\d{1,20})(?![\d.])")
+_NUMBERS = re.compile(rb"/(Width|Height|BitsPerComponent|Columns|Colors) (\d{1,20})(?![\d.]| \d+ R)")
 # A name and `Do`, with spaces or comments between.
 _DRAWS = re.compile(rb"/([^\s()<>\[\]{}/%]{1,200})(?:[\s\x00]|%[^\r\n]{0,80}[\r\n]){1,20}Do(?![^\s()<>\[\]{}/%])")
 _OVERLAP = 512
@@ -47,8 +47,8 @@ class Scales:
     def weigh(self, stream: Stream, text: bytes) -> None:
         """`text` is the stream's dictionary, written out with plain names."""
         place = f"object {stream.objgen[0]}"
-        is_image = b"/Subtype /Image" in text
-        if self._lies(text, place, is_image=is_image):
+        is_image = b"/Subtype /Image" in text or name_of(stream.stream_dict, "/Subtype") == "/Image"
+        if self._lies(stream, text, place, is_image=is_image):
             return
         try:
             filters = filters_of(stream)
@@ -60,7 +60,7 @@ class Scales:
         elif not self._over:
             self.weights[stream.objgen] = self._weigh_content(stream, text, place)
 
-    def _lies(self, text: bytes, place: str, *, is_image: bool) -> bool:
+    def _lies(self, stream: Stream, text: bytes, place: str, *, is_image: bool) -> bool:
         stated = {key: int(value) for key, value in _NUMBERS.findall(text)}
         depth = stated.get(b"BitsPerComponent", 1 if b"/ImageMask true" in text else 8)
         if stated.get(b"Columns", 1) * max(1, stated.get(b"Colors", 1)) * max(depth, 1) // 8 > _MAX_ROW:
@@ -68,7 +68,7 @@ class Scales:
             return True
         if not is_image:
             return False
-        width, height = stated.get(b"Width", 0), stated.get(b"Height", 0)
+        width, height = (_side(stream, stated, key) for key in (b"Width", b"Height"))
         if width * height * depth * _components(text) // 8 <= self._bounds.max_stream_bytes:
             return False
         self._notes.add(codes.DIMENSIONS_EXCEEDED, place, f"an image of {width} by {height} pixels")
@@ -109,6 +109,11 @@ class Scales:
             self._over = True
             self._notes.add(codes.DECOMPRESSION_BOMB, place, f"streams that inflate beyond {self.inflated >> 20} MiB")
         return self._over
+
+
+def _side(stream: Stream, stated: dict[bytes, int], key: bytes) -> int:
+    """As written in place, or where it refers to."""
+    return stated[key] if key in stated else int(number_of(stream.stream_dict.get(f"/{key.decode()}")) or 0)
 
 
 def _stated_length(stream: Stream) -> int:

@@ -117,6 +117,18 @@ class TestDimensions:
         body = stream(b"\x00", f"{IMAGE}/Width 65000/Height 65000")
         assert codes(await examiner.inspect(saved(document(objects={5: body})))) == {"SECURITY_DIMENSIONS_EXCEEDED"}
 
+    @pytest.mark.parametrize(
+        "stated",
+        [
+            f"{IMAGE}/Width 6 0 R/Height 6 0 R",
+            f"{IMAGE}/Width 65000.0/Height 65000.0",
+            f"{IMAGE.replace('/Subtype/Image', '/Subtype 7 0 R')}/Width 65000/Height 65000",
+        ],
+    )
+    async def test_however_it_is_stated(self, examiner, saved, stated):
+        data = document(objects={5: stream(b"\x00", stated), 6: "65000", 7: "/Image"})
+        assert codes(await examiner.inspect(saved(data))) == {"SECURITY_DIMENSIONS_EXCEEDED"}
+
     async def test_a_poster_in_black_and_white_passes(self, examiner, saved):
         body = stream(b"\x00", "/Subtype/Image/ImageMask true/Width 19866/Height 28087")
         assert (await examiner.inspect(saved(document(objects={5: body})))).ok
