@@ -49,9 +49,11 @@ _CODES = {
     "/GoToE": codes.REMOTE,
     "/Thread": codes.REMOTE,
 }
+# Of the web, of programs in which people talk to each other, and words that people type before an address.
 _ORDINARY_SCHEMES = {
     "http", "https", "mailto", "tel", "sms", "fax", "ftp", "ftps", "callto", "sip", "skype", "whatsapp", "geo",
-    "doi", "urn", "news",
+    "doi", "urn", "news", "weixin", "wechat", "tencent", "mqqwpa", "mqq", "dingtalk", "aliim", "tg", "line", "viber",
+    "email", "e-mail", "mail", "phone", "mobile", "web", "website", "url",
 }  # fmt: skip
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):")
 _SYSTEMS = ("/F", "/UF", "/DOS", "/Mac", "/Unix")

@@ -168,7 +168,8 @@ HONEST = {
             f"<</Subtype/Link/A<</S/URI/URI({address})>>>>"
             for address in (
                 "https://example.com", "HTTP://example.com", "mailto:a@example.com", "tel:+49123", "www.example.com",
-                "example.com:8080/a", "localhost:8000/", "catalogue.html", "",
+                "example.com:8080/a", "localhost:8000/", "catalogue.html", "", "weixin://dl/chat?a", "dingtalk://a",
+                "tencent://message/?uin=1", "E-mail:a@example.com", "Website: www.example.com",
             )
         )
         + "]"
