@@ -47,6 +47,8 @@ async def remove_files(desk: Desk) -> int:
     async with desk.database.transaction() as tx:
         due = await store.removals(tx, _AT_ONCE)
     for job_id in due:
+        async with desk.database.transaction() as tx:
+            await store.source_goes(tx, job_id)
         await _empty(desk.store, job_id)
         failpoints.reach("removal.emptied")
         async with desk.database.transaction() as tx:

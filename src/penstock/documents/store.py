@@ -123,6 +123,10 @@ async def removals(tx: Tx, limit: int) -> list[UUID]:
     return [row["job_id"] for row in rows]
 
 
-async def removed(tx: Tx, job_id: UUID) -> None:
+async def source_goes(tx: Tx, job_id: UUID) -> None:
+    """Before the files: whoever puts one beside the source looks afterwards whether there still is one."""
     await tx.execute("update pdf_jobs set source_key = null where job_id = %s", (job_id,))
+
+
+async def removed(tx: Tx, job_id: UUID) -> None:
     await tx.execute("delete from job_file_removals where job_id = %s", (job_id,))

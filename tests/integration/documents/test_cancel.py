@@ -7,13 +7,14 @@ from uuid import UUID
 import pytest
 from tests.support.jobs import fresh
 
-from penstock.documents import assert_job_running, reactions, remove_files
+from penstock.documents import assert_job_running, page_image, reactions, remove_files
 from penstock.documents.settings import DocumentSettings
 from penstock.documents.states import JOB, JobStatus
 from penstock.kernel import error_codes, leases
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.outbox import stored
+from penstock.pdf import PictureFormat
 
 PAGES = Leasable("pages", "id", ready="true", order="id")
 OPEN = [state for state in JobStatus if state not in JOB.terminal]
@@ -128,6 +129,31 @@ class TestFiles:
         await self.react(office, "keep")
         assert await remove_files(office.desk) == 0
         assert await office.files() == [f"jobs/{job_id}/source.pdf"]
+
+    async def test_a_picture_that_is_drawn_meanwhile_does_not_stay(self, office):
+        job_id = (await office.job())["job_id"]
+        await office.cancel(job_id)
+        await self.react(office, "delete")
+        drawing, emptied = asyncio.Event(), asyncio.Event()
+
+        class Slow(type(office.desk.store)):
+            async def put(self, key, body):
+                drawing.set()
+                await emptied.wait()
+                await super().put(key, body)
+
+        class Watched(type(office.desk.store)):
+            async def delete(self, key):
+                await super().delete(key)
+                emptied.set()
+                await asked
+
+        desk = office.desk
+        slow = replace(desk, store=Slow(desk.store._root))
+        asked = asyncio.create_task(page_image(slow, UUID(job_id), 1, 96, PictureFormat.PNG))
+        await drawing.wait()
+        await remove_files(replace(desk, store=Watched(desk.store._root)))
+        assert await office.files() == []
 
     async def test_a_removal_that_fails_is_tried_again(self, office, tmp_path):
         job_id = (await office.job())["job_id"]
