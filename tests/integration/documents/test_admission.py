@@ -355,6 +355,22 @@ class TestAtOnce:
         hold.set()
         assert (await first).status_code == 201
 
+    async def test_one_who_lost_the_lease_does_not_write_ahead_of_the_one_who_has_it(self, office):
+        upload = await office.upload()
+        holds = [asyncio.Event(), asyncio.Event()]
+        office.examiner.before = lambda: holds[office.examiner.inspected - 1].wait()
+        late = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 1)
+        await office.rows("update job_admissions set leased_until = now() - interval '1 s' returning 1")
+        holder = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 2)
+        [row] = await office.rows("select job_ids from job_admissions")
+        holds[0].set()
+        await asyncio.wait({late}, timeout=1)  # it would have written by now
+        holds[1].set()
+        answers = [await late, await holder]
+        assert {answer.json()["job_id"] for answer in answers} == {str(row["job_ids"][1])}
+
     async def test_a_stranger_does_not_learn_that_somebody_is_at_it(self, office):
         upload = await office.upload()
         hold = asyncio.Event()
