@@ -51,9 +51,16 @@ class Progress:
     def for_people(self) -> int:
         return sum(count for status, count in self.by_status.items() if status in FOR_PEOPLE)
 
+    @property
+    def all_blank(self) -> bool:
+        """The machine took every page for blank: then people look at them all."""
+        return bool(self.total) and self.by_status.get(_Page.BLANK, 0) == self.total
+
     def percent(self, status: str) -> int:
         if status == JobStatus.FULL_IMPORTED:
             return 100
+        if status == JobStatus.DEGRADED_HUMAN and self.all_blank:
+            return 0
         return 100 * self.done // self.total if self.total else 0
 
 
@@ -88,7 +95,7 @@ def hint(job: Mapping[str, Any], progress: Progress) -> Sentence:
         case "completed":
             return Sentence("可下载结果", "The result can be downloaded")
         case "needs_manual":
-            open_pages = total - done
+            open_pages = total if progress.all_blank else total - done
             return Sentence(
                 f"请检查标注队列（{open_pages} 页待处理）", f"See the review queue: {open_pages} pages to do"
             )

@@ -80,6 +80,7 @@ class TestAGoodFile:
         job = await office.job(pdf("", ""))
         assert (job["status"], job["route"], job["degrade_reason"]) == ("DEGRADED_HUMAN", "HUMAN_ALL", "prescan_reject")
         assert job["user_status"] == "needs_manual"
+        assert (job["progress_percent"], job["action_hint"]) == (0, "See the review queue: 2 pages to do")
         [event] = await office.rows("select notice, payload from outbox_events where event_type = 'job.degraded_human'")
         assert event["notice"] == "human_needed"
         assert event["payload"]["reason"] == "prescan_reject"
