@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 from prometheus_client import Counter
 
-from penstock.documents import store_orphans, store_pages
+from penstock.documents import events, store_orphans, store_pages
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.pagework import PAGES
 from penstock.documents.requeue import Wish, note_requeued, requeue
@@ -86,11 +86,9 @@ async def orphan(tx: Tx, job_id: UUID, worker_ttl: timedelta, language: Language
     if job is None:
         return None
     code = error_codes.JOB_ORPHANED
-    said = {
-        "error_code": code.code,
+    said = events.failure(job_id, code, worker_id=job["worker_id"]) | {
         "message": code.message.in_language(language),
         "action_hint": code.remedy.in_language(language),
-        "worker_id": job["worker_id"],
     }
     measured = await store_pages.measure(tx, job_id) or {"page": 0, "skus": 0}
     changes = {

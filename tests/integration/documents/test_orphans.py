@@ -13,7 +13,7 @@ from penstock.documents import pagework
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.requeue import Wish, hand_over, requeue
-from penstock.kernel import leases
+from penstock.kernel import error_codes, leases
 from penstock.kernel.errors import Language, PenstockError
 from penstock.kernel.leases import Leasable
 from penstock.kernel.scheduler import Fence
@@ -84,6 +84,8 @@ class TestFinding:
         )  # fmt: skip
         assert said["message"]
         assert said["action_hint"]
+        assert said["job_id"] == str(hold.job_id)
+        assert said["sentences"]["message"]["zh"] == error_codes.JOB_ORPHANED.message.zh
         assert said["trigger"] == "heartbeat_scan"
 
     @pytest.mark.parametrize("status", ["EVALUATING", "PROCESSING"])
