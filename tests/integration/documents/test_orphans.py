@@ -325,6 +325,16 @@ class TestLeavingInOrder:
             async with database.transaction() as tx:
                 await pagework.complete(tx, page, pagework.Done(1))
 
+    async def test_one_who_has_lost_it_cannot_give_it_away(self, database):
+        hold, _ = await held_job(database)
+        await add_worker(database, "b")
+        async with database.transaction() as tx:
+            await hand_over(tx, hold)
+        with pytest.raises(PenstockError, match="LEASE_LOST"):
+            async with database.transaction() as tx:
+                await hand_over(tx, hold)
+        assert len(await rows(database, "select 1 from outbox_events where event_type = 'job.handed_over'")) == 1
+
     async def test_without_another_it_stays_and_will_be_found(self, database):
         hold, _ = await held_job(database)
         async with database.transaction() as tx:
