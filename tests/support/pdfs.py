@@ -4,6 +4,7 @@ import io
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pikepdf
@@ -34,6 +35,15 @@ def stream(data: bytes, extra: str = "", *, packed: bool = True) -> bytes:
     if packed:
         data, extra = zlib.compress(data, 9), extra + "/Filter/FlateDecode"
     return f"<<{extra}/Length {len(data)}>>stream\n".encode() + data + b"\nendstream"
+
+
+def differences(data: bytes) -> bytes:
+    """Rows of four bytes, each as its difference from the row above."""
+    rows = [bytes(4), *(data[start : start + 4] for start in range(0, len(data), 4))]
+    made = bytearray()
+    for above, row in pairwise(rows):
+        made += b"\x02" + bytes((this - that) % 256 for this, that in zip(row, above, strict=True))
+    return bytes(made)
 
 
 def written(objects: Mapping[int, str | bytes], trailer: str = "") -> bytes:

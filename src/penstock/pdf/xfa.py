@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
-from pikepdf import Stream, String
+from pikepdf import PdfError, Stream, String
 
 from penstock.pdf import codes
 from penstock.pdf.inflating import TooManyFilters, pieces_of
@@ -43,6 +44,10 @@ def _text(packets: object) -> str:
 
 
 def _content(stream: Stream, most: int) -> bytes:
+    """With parameters (a predictor, another LZW) only qpdf's decoding gives the words back; it bounds itself."""
+    if "/DecodeParms" in stream.stream_dict or "/DP" in stream.stream_dict:
+        with suppress(PdfError):
+            return stream.read_bytes()[:most]
     data = bytearray()
     try:
         for piece in pieces_of(stream):

@@ -1,7 +1,7 @@
 """What a PDF may do beyond being read is found wherever it hides; what only looks like it passes."""
 
 import pytest
-from tests.support.pdfs import FONT, JS, document, encrypted, hybrid, packed, stream
+from tests.support.pdfs import FONT, JS, differences, document, encrypted, hybrid, packed, stream
 
 SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
 PICTURE = "/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray"
@@ -79,6 +79,10 @@ HIDDEN_SCRIPTS = {
     ),
     "XFA that could hide it": document(
         "/AcroForm<</XFA 5 0 R>>", objects={5: stream(b'<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>')}
+    ),
+    "XFA as differences between rows": document(
+        "/AcroForm<</XFA 5 0 R>>",
+        objects={5: stream(differences(b"<a><script/></a>"), "/DecodeParms<</Predictor 12/Columns 4>>")},
     ),
     "XFA in hexadecimal": document(
         "/AcroForm<</XFA 5 0 R>>",
