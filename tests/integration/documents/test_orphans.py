@@ -11,7 +11,7 @@ from tests.support.page_jobs import add_job, add_worker, age_orphan, job_row, pa
 
 from penstock.documents import pagework
 from penstock.documents.orphan_settings import OrphanSettings
-from penstock.documents.orphans import OrphanScan
+from penstock.documents.orphans import OrphanScan, orphan
 from penstock.documents.requeue import Wish, hand_over, requeue
 from penstock.kernel import error_codes, leases
 from penstock.kernel.errors import Language, PenstockError
@@ -72,6 +72,12 @@ class TestFinding:
         assert await rows(database, "select 1 from pages where leased_until is not null") == []
         assert (await rows(database, "select active_job_ids from worker_heartbeats"))[0]["active_job_ids"] == []
         assert counted("gateway_orphan_detected_total") == before + 1
+
+    async def test_a_worker_that_is_back_before_the_scan_acts_keeps_its_job(self, database):
+        hold, _ = await held_job(database)
+        async with database.transaction() as tx:
+            assert await orphan(tx, hold.job_id, TTL, Language.EN) is None
+        assert (await job_row(database, hold.job_id))["status"] == "PROCESSING"
 
     async def test_people_are_told_why_and_what_to_do(self, database):
         hold, _ = await held_job(database)
