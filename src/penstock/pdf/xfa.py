@@ -20,27 +20,30 @@ _PLAIN = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "u
 
 def scripts_in_xfa(packets: object) -> Iterator[tuple[str, str]]:
     """Packets may cut the XML anywhere, so they are read as one. XML that can hide a word is as bad as the word."""
-    text = _text(packets)
+    data = _data(packets)
+    # In UTF-16 every other byte of plain words is zero; dropping zeros reads all encodings that we know alike.
+    text = data.replace(b"\x00", b"").decode("latin-1")
     encoding = _ENCODING.search(text)
     if _SCRIPT.search(text):
         yield codes.JAVASCRIPT, "a script in an XFA form"
     elif "<!ENTITY" in text.upper() or (encoding and encoding[1].lower() not in _PLAIN):
         yield codes.JAVASCRIPT, "an XFA form that could hide scripts"
+    elif len(data) >= _READ_AT_MOST:
+        yield codes.JAVASCRIPT, "an XFA form too large to be searched for scripts"
     if _SUBMIT.search(text):
         yield codes.SUBMIT, "an XFA form that sends its data"
     if _CONNECTION.search(text):
         yield codes.REMOTE, "an XFA form that calls a server"
 
 
-def _text(packets: object) -> str:
+def _data(packets: object) -> bytearray:
     data = bytearray()
     for packet in elements_of(packets):
         if isinstance(packet, String):
             continue  # in an array, the packets' names
         if isinstance(packet, Stream):
             data += _content(packet, _READ_AT_MOST - len(data))
-    # In UTF-16 every other byte of plain words is zero; dropping zeros reads all encodings that we know alike.
-    return bytes(data).replace(b"\x00", b"").decode("latin-1")
+    return data
 
 
 def _content(stream: Stream, most: int) -> bytes:

@@ -84,6 +84,9 @@ HIDDEN_SCRIPTS = {
         "/AcroForm<</XFA 5 0 R>>",
         objects={5: stream(differences(b"<a><script/></a>"), "/DecodeParms<</Predictor 12/Columns 4>>")},
     ),
+    "XFA behind more than is searched": document(
+        "/AcroForm<</XFA 5 0 R>>", objects={5: stream(b"<a>" + bytes(66 << 20) + b"<script/></a>")}
+    ),
     "XFA in hexadecimal": document(
         "/AcroForm<</XFA 5 0 R>>",
         objects={5: stream(b"<script/>".hex().encode() + b">", "/Filter/ASCIIHexDecode", packed=False)},
