@@ -342,6 +342,18 @@ class TestAtOnce:
         assert {answer.json()["details"]["job_id"] for answer in answers} == {earlier["job_id"]}
         assert office.examiner.inspected == 2
 
+    async def test_who_waits_with_another_wish_is_not_refused_with_the_first(self, office):
+        content = fresh()
+        await office.job(content)
+        upload, hold = await office.upload(content), asyncio.Event()
+        office.examiner.before = hold.wait
+        first = asyncio.create_task(office.post(upload))
+        await until(lambda: office.examiner.inspected == 2)
+        second = asyncio.create_task(office.post(upload, allow_duplicate=True))
+        await asyncio.wait({second}, timeout=0.3)  # it has looked, and waits
+        hold.set()
+        assert ((await first).status_code, (await second).status_code) == (409, 201)
+
     async def test_who_waits_too_long_is_told_to_come_back(self, office):
         upload = await office.upload()
         hold = asyncio.Event()
