@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from uuid import UUID
@@ -298,6 +299,27 @@ class TestOurOwnTrouble:
         assert (answer.status_code, answer.json()["code"]) == (503, "PROFILE_MISSING")
         assert await office.rows("select 1 from pdf_jobs") == []
 
+    async def test_a_commit_whose_answer_is_lost_leaves_the_job_its_file(self, office):
+        class Forgetful:
+            """Commits, and then does not know whether it did."""
+
+            lost = 0
+
+            @asynccontextmanager
+            async def transaction(self):
+                async with office.database.transaction() as tx:
+                    yield tx
+                if not self.lost and await office.rows("select 1 from pdf_jobs"):
+                    self.lost += 1
+                    raise PenstockError(error_codes.DB_UNAVAILABLE)
+
+        upload, forgetful = await office.upload(), Forgetful()
+        async with opened(office.parts, office.examiner, database=forgetful) as other:
+            assert (await other.post(upload)).status_code == 503
+        assert forgetful.lost == 1
+        job = (await office.post(upload)).json()
+        assert await office.files() == [f"jobs/{job['job_id']}/source.pdf"]
+
     async def test_a_transaction_that_fails_takes_the_file_with_it(self, office):
         upload = await office.upload()
 
@@ -371,7 +393,11 @@ class TestAtOnce:
     async def test_one_who_lost_the_lease_does_not_write_ahead_of_the_one_who_has_it(self, office):
         upload = await office.upload()
         holds = [asyncio.Event(), asyncio.Event()]
-        office.examiner.before = lambda: holds[office.examiner.inspected - 1].wait()
+
+        async def in_turn():
+            await holds[office.examiner.inspected - 1].wait()
+
+        office.examiner.before = in_turn
         late = asyncio.create_task(office.post(upload))
         await until(lambda: office.examiner.inspected == 1)
         await office.rows("update job_admissions set leased_until = now() - interval '1 s' returning 1")

@@ -1,7 +1,7 @@
 """What a PDF may do beyond being read is found wherever it hides; what only looks like it passes."""
 
 import pytest
-from tests.support.pdfs import FONT, JS, differences, document, encrypted, hybrid, packed, stream
+from tests.support.pdfs import FONT, JS, differences, document, encrypted, hybrid, packed, stream, written
 
 SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
 PICTURE = "/Type/XObject/Subtype/Image/Width 1/Height 1/BitsPerComponent 8/ColorSpace/DeviceGray"
@@ -66,6 +66,10 @@ HIDDEN_SCRIPTS = {
     ),
     "object that old readers pass over": hybrid("/OpenAction 7 0 R", JS),
     "object that old readers passed over before an update": hybrid("/OpenAction 7 0 R", JS, updated=True),
+    "trailer": written(
+        {1: "<</Type/Catalog/Pages 2 0 R>>", 2: "<</Kids[3 0 R]/Count 1>>", 3: "<</Type/Page/Parent 2 0 R>>"},
+        f"/X {JS}",
+    ),
     "object that nothing refers to": document(objects={9: JS}),
     "link to a script": document(page="/Annots[<</Subtype/Link/A<</S/URI/URI(java\\nscript:alert\\(1\\))>>>>]"),
     "XFA stream": document(
@@ -121,6 +125,10 @@ OTHER_ACTIONS = {
         document(objects={5: stream(b"", "/F(http://x.invalid/a)/FFilter/FlateDecode")}),
     ),
     "address opened by itself": ("SECURITY_URI_ACTION", document("/OpenAction<</S/URI/URI(https://x.invalid)>>")),
+    "address opened by itself after another action": (
+        "SECURITY_URI_ACTION",
+        document("/OpenAction<</S/GoTo/D[3 0 R/Fit]/Next[5 0 R]>>", objects={5: "<</S/URI/URI(https://x.invalid)>>"}),
+    ),
     "address opened with the page": (
         "SECURITY_URI_ACTION",
         document(page="/AA<</O 5 0 R>>", objects={5: "<</S/URI/URI(https://x.invalid)>>"}),
