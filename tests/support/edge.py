@@ -55,7 +55,13 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
     clock = SystemClock()
     where = RuntimeSettings(**{"port": free_port(), "grpc_port": free_port(), **runtime})
     identity_settings = IdentitySettings(secret=SECRET)
-    documents = DocumentSettings(api_rate_per_sec=10_000, api_burst=10_000, job_rate_per_min=10_000, job_burst=10_000)
+    documents = DocumentSettings(
+        api_rate_per_sec=10_000,
+        api_burst=10_000,
+        job_rate_per_min=10_000,
+        job_burst=10_000,
+        admissions_per_merchant=100,
+    )
     settings = EdgeSettings(where, identity_settings, WebhookSettings(allow_private=True), documents)
     checks = {
         "database": database_check(database),

@@ -49,7 +49,7 @@ async def write_job(tx: Tx, desk: Desk, order: Order, claim: Claim, newcomer: Ne
         "source_key": newcomer.source_key,
         "output_base_url": f"{desk.store_url}/{folder_of(claim.job_id)}/",
         "profile_id": newcomer.profile.profile_id,
-        "frozen_config_version": newcomer.profile.version,
+        "frozen_config_version": newcomer.profile.config_version,
         "prescan": Jsonb(found),
     }
     job = await store.insert_job(tx, columns)

@@ -44,7 +44,8 @@ async def admit(desk: Desk, order: Order) -> dict[str, Any]:
         if isinstance(found, dict):
             return _unless_rejected(found)
         try:
-            async with holding(desk, order, found):
+            turn = desk.admitting.of(order.owner.merchant_id, desk.settings.admissions_per_merchant)
+            async with holding(desk, order, found), turn:
                 job = await _make(desk, order, found)
         except PenstockError as failure:
             if failure.code is not error_codes.LEASE_LOST:

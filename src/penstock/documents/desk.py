@@ -1,9 +1,10 @@
 """What the use cases of jobs work with, handed over once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.documents.ports import Examiner
 from penstock.documents.settings import DocumentSettings
+from penstock.documents.turns import Turns
 from penstock.kernel.db import Database
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.redis import Keys, Redis
@@ -23,6 +24,8 @@ class Desk:
     uploads: Uploads
     store_url: str
     worker_id: str
+    admitting: Turns = field(default_factory=Turns)  # by merchant
+    drawing: Turns = field(default_factory=Turns)  # by job
 
 
 def folder_of(job_id: object) -> str:

@@ -1,9 +1,7 @@
 """Pictures of pages: drawn once, in the sandbox, and kept beside the source."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 from penstock.documents import query_store
 from penstock.documents.desk import Desk, folder_of
@@ -12,7 +10,6 @@ from penstock.kernel.errors import Kind, PenstockError
 from penstock.pdf import PictureFormat
 
 _ENDINGS = {PictureFormat.WEBP: "webp", PictureFormat.PNG: "png", PictureFormat.JPEG: "jpg"}
-_drawing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 def image_key(job_id: UUID, page: int, dpi: int, picture_format: PictureFormat) -> str:
@@ -20,15 +17,15 @@ def image_key(job_id: UUID, page: int, dpi: int, picture_format: PictureFormat) 
 
 
 async def page_image(desk: Desk, job_id: UUID, page: int, dpi: int, picture_format: PictureFormat) -> bytes:
-    """JOB_FILE_GONE when the source is not kept. Many who ask at once wait for one drawing."""
+    """JOB_FILE_GONE when the source is not kept. A job has one drawing at a time."""
     key = image_key(job_id, page, dpi, picture_format)
-    lock = _drawing.setdefault(key, asyncio.Lock())
-    async with lock:
-        try:
-            return await desk.store.get(key)
-        except PenstockError as missing:
-            if missing.kind is not Kind.NOT_FOUND:
-                raise
+    kept = await _kept(desk, key)
+    if kept is not None:
+        return kept
+    async with desk.drawing.of(str(job_id)):
+        kept = await _kept(desk, key)
+        if kept is not None:  # drawn while we waited
+            return kept
         source = await _source_of(desk, job_id)
         async with AsyncExitStack() as stack:
             try:
@@ -41,6 +38,15 @@ async def page_image(desk: Desk, job_id: UUID, page: int, dpi: int, picture_form
         await desk.store.put(key, picture)
         await _unless_gone(desk, job_id, key)
         return picture
+
+
+async def _kept(desk: Desk, key: str) -> bytes | None:
+    try:
+        return await desk.store.get(key)
+    except PenstockError as missing:
+        if missing.kind is not Kind.NOT_FOUND:
+            raise
+        return None
 
 
 async def _source_of(desk: Desk, job_id: UUID) -> str:

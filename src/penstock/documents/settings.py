@@ -19,6 +19,9 @@ class DocumentSettings(SettingsGroup):
     admission_wait_sec: float = Field(
         120, ge=1, le=3600, description="Seconds a request waits for another one that admits the same upload"
     )
+    admissions_per_merchant: int = Field(
+        1, ge=1, description="Files of one merchant that an instance looks into at once; the others wait their turn"
+    )
     admission_leftover_min: int = Field(
         60, ge=1, description="Minutes after which what a broken admission left behind is removed"
     )

@@ -49,6 +49,7 @@ async def assigned_jobs(tx: Tx, worker_id: str) -> list[dict[str, Any]]:
         tx,
         "select j.job_id, exists (select from pages p where p.job_id = j.job_id and p.status = any(%(todo)s))"
         " as unfinished from pdf_jobs j where j.worker_id = %(worker)s and j.status = 'PROCESSING'"
+        " and j.route is not null"  # without a route it is still the evaluator's
         " order by j.process_started_at, j.job_id",
         {"worker": worker_id, "todo": _UNFINISHED},
     )

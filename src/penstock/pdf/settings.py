@@ -30,7 +30,7 @@ class PdfSettings(SettingsGroup):
         1024, description="MiB that all streams but pictures may inflate to together"
     )
     prescan_timeout_sec: PositiveInt = Field(
-        300, description="Seconds after which the prescan of a whole PDF is given up"
+        120, description="Seconds after which the prescan of a whole PDF is given up"
     )
     render_max_pixels: PositiveInt = Field(
         16_000_000, description="Pixels of a page image; a higher resolution is lowered to fit"

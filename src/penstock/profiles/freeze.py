@@ -34,6 +34,11 @@ class Profile:
     thresholds: dict[str, float]
     confidence_weights: dict[str, float]
 
+    @property
+    def config_version(self) -> str:
+        """Names it among all versions of all profiles; two profiles may each have a version 1."""
+        return f"{self.profile_id}@{self.version}"
+
 
 async def freeze(tx: Tx, category: str | None, industry: str | None) -> Profile:
     """PROFILE_MISSING when not even a default is active, or what is active cannot be read."""

@@ -37,7 +37,7 @@ class TestAGoodFile:
         assert (job["source_file"], job["file_size"], job["merchant_id"]) == ("目录.pdf", len(content), "m-1")
         assert job["file_hash"] == hashlib.sha256(content).hexdigest()
         assert (job["category"], job["industry"], job["uploaded_by"]) == ("furniture", "retail", "alice")
-        assert (job["profile_id"], job["frozen_config_version"], job["worker_id"]) == ("default", "1", "edge-1")
+        assert (job["profile_id"], job["frozen_config_version"], job["worker_id"]) == ("default", "default@1", "edge-1")
         assert job["blank_pages"] == [2]
         assert job["prescan"]["raw_metrics"]["total_pages"] == 3
         assert job["output_base_url"].endswith(f"/jobs/{job['job_id']}/")

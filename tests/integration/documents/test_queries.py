@@ -301,7 +301,7 @@ class TestRecords:
         job = await office.job()
         answer = await office.get(f"/{job['job_id']}/evaluation")
         assert (answer.status_code, answer.json()["code"]) == (404, "EVALUATION_NOT_READY")
-        for version, confidence in (("1", 0.5), ("2", 0.9)):
+        for version, confidence in (("default@1", 0.5), ("default@2", 0.9)):
             await office.rows(
                 "insert into evaluations (file_hash, config_version, doc_confidence, route, dimension_scores,"
                 " weights_snapshot, prescan, sampling, model_used)"
@@ -309,7 +309,7 @@ class TestRecords:
                 job["file_hash"], version, confidence,
             )  # fmt: skip
         found = (await office.get(f"/{job['job_id']}/evaluation")).json()
-        assert (found["config_version"], found["doc_confidence"]) == ("1", 0.5)
+        assert (found["config_version"], found["doc_confidence"]) == ("default@1", 0.5)
 
 
 class TestTimeline:
