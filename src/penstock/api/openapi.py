@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import penstock
+from penstock.api import examples
 from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.api.errors import ErrorBody, body_of
 from penstock.api.http_status import status_of
@@ -34,7 +35,8 @@ def may_fail_with(*found: ErrorCode) -> dict[str, Any]:
 def describe(app: FastAPI) -> dict[str, Any]:
     """Built once; kept on the application."""
     if app.openapi_schema is None:
-        document = get_openapi(title="Penstock", version=penstock.__version__, description=_ABOUT, routes=app.routes)
+        found = get_openapi(title="Penstock", version=penstock.__version__, description=_ABOUT, routes=app.routes)
+        document = examples.with_nulls(found)
         components = document.setdefault("components", {})
         schemas = components.setdefault("schemas", {})
         schemas.pop("HTTPValidationError", None)
@@ -86,14 +88,14 @@ def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCo
 
 def _bare_response(found: list[ErrorCode]) -> dict[str, Any]:
     """An answer to HEAD has no body; a header names the code."""
-    named = {"schema": {"type": "string", "enum": [code.code for code in found]}}
+    named = {"schema": {"type": "string", "enum": [code.code for code in found]}, "example": found[0].code}
     return {"description": ", ".join(f"`{code.code}`" for code in found), "headers": {"X-Error-Code": named}}
 
 
 def _response(found: list[ErrorCode]) -> dict[str, Any]:
-    examples = {
+    shown = {
         code.code: {"summary": code.message.en, "value": body_of(code, {}, Language.EN, "4f1c0d9e8b7a4c55")}
         for code in found
     }
-    content = {"schema": {"$ref": "#/components/schemas/Error"}, "examples": examples}
+    content = {"schema": {"$ref": "#/components/schemas/Error"}, "examples": shown}
     return {"description": ", ".join(f"`{code.code}`" for code in found), "content": {"application/json": content}}

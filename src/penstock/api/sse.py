@@ -8,12 +8,15 @@ only its own task; its events wait in the subscription's bounded queue. A client
 import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from penstock.api import examples
 from penstock.kernel import json
 from penstock.kernel.streams import Notice, Subscription
+from penstock.kernel.streams.event import Bookmark
 
 RETRY = b"retry: 5000\n\n"
 
@@ -35,6 +38,27 @@ def event_stream(subscription: Subscription, *, until: float | None = None) -> R
 def frame(notice: Notice) -> bytes:
     place = b"" if notice.bookmark is None else b"id: %s\n" % str(notice.bookmark).encode()
     return b"%sevent: %s\ndata: %s\n\n" % (place, notice.name.encode(), notice.data)
+
+
+_PAGE_DONE = {
+    "job_id": examples.JOB_ID,
+    "page_no": 1,
+    "status": "AI_COMPLETED",
+    "skus_found": 1,
+    "confidence": 0.93,
+    "from": "AI_PROCESSING",
+    "to": "AI_COMPLETED",
+    "trigger": "page_worked",
+    "entity": "page",
+    "id": "201",
+}
+_EXAMPLE = Notice("page_completed", json.dump_bytes(_PAGE_DONE), Bookmark.parse(examples.LAST_EVENT_ID))
+STREAM: Mapping[int | str, dict[str, Any]] = {  # for a route's `responses`
+    200: {
+        "description": "Server-sent events: a `snapshot`, then events as they happen, and a `heartbeat` now and then",
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": frame(_EXAMPLE).decode()}},
+    }
+}
 
 
 class _EventStream(Response):

@@ -7,7 +7,9 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
+from penstock.api.examples import ENDPOINT_ID, JOB_ID, MERCHANT, Document, shown
+from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.parameters import Limit, Merchant
 from penstock.bootstrap import Parts
 from penstock.kernel import audit
 from penstock.kernel.deliveries import dead_letters, send_again
@@ -15,6 +17,18 @@ from penstock.kernel.deliveries import dead_letters, send_again
 router = APIRouter(route_class=GuardedRoute, tags=["operations"])
 
 _LARGEST_ID = 2**63 - 1
+_LETTER: Document = {
+    "delivery_id": 52,
+    "event_id": 1042,
+    "event_type": "job.processing",
+    "entity_type": "job",
+    "entity_id": JOB_ID,
+    "merchant_id": MERCHANT,
+    "sink": f"webhook:{ENDPOINT_ID}",
+    "attempts": 16,
+    "last_error": "answered 503",
+    "dead_at": "2026-03-02T13:08:57Z",
+}
 
 
 class DeadLetter(BaseModel):
@@ -22,11 +36,11 @@ class DeadLetter(BaseModel):
 
     delivery_id: int
     event_id: int
-    event_type: str = Field(examples=["job.completed"])
+    event_type: str
     entity_type: str
     entity_id: str
     merchant_id: str | None
-    sink: str = Field(description="Who should have got it", examples=["webhook:6f1c…"])
+    sink: str = Field(description="Who should have got it")
     attempts: int
     last_error: str | None
     dead_at: datetime
@@ -35,11 +49,15 @@ class DeadLetter(BaseModel):
 class DeadLetters(BaseModel):
     """The newest first."""
 
+    model_config = shown({"deliveries": [_LETTER]})
+
     deliveries: list[DeadLetter]
 
 
 class Redelivery(BaseModel):
     """It is due now; a worker will take it within seconds."""
+
+    model_config = shown({"delivery_id": 52, "state": "due"})
 
     delivery_id: int
     state: Literal["due"] = "due"
@@ -48,10 +66,15 @@ class Redelivery(BaseModel):
 @router.get("/api/v1/deliveries", summary="Deliveries that were given up")
 async def list_deliveries(
     request: Request,
-    state: Literal["dead"] = "dead",  # noqa: ARG001  the one state that is listed today
-    merchant: MerchantId | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    state: Annotated[  # noqa: ARG001  the one state that is listed today
+        Literal["dead"], Query(description="Only the dead are listed", examples=["dead"])
+    ] = "dead",
+    merchant: Merchant = None,
+    limit: Limit = 100,
 ) -> DeadLetters:
+    """A receiver that refuses is asked again, each time after a longer wait; these are the events for which that was
+    given up. Later events of the same subject were delivered without them.
+    """
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         rows = await dead_letters(tx, merchant_id=merchant, limit=limit)
@@ -60,8 +83,11 @@ async def list_deliveries(
 
 @router.post("/api/v1/deliveries/{delivery_id}/redeliver", summary="Send a dead delivery again", status_code=202)
 async def redeliver(
-    request: Request, caller: SignedIn, delivery_id: Annotated[int, Path(ge=1, le=_LARGEST_ID)]
+    request: Request,
+    caller: SignedIn,
+    delivery_id: Annotated[int, Path(ge=1, le=_LARGEST_ID, description="A dead delivery", examples=[52])],
 ) -> Redelivery:
+    """Counts its attempts from the beginning, and goes to the audit log. The receiver may get it after newer events."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         await send_again(tx, delivery_id)

@@ -8,31 +8,43 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 import penstock
+from penstock.api import examples
 from penstock.api.guard import GuardedRoute
 from penstock.kernel.health import ComponentStatus, Health, HealthStatus, Report
 from penstock.kernel.telemetry import metrics
 
 router = APIRouter(route_class=GuardedRoute, tags=["health"])
 
+_OK: examples.Document = {"status": "ok", "latency_ms": 0.8, "reason": None}
+_DOWN: examples.Document = {"status": "down", "latency_ms": 3.1, "reason": "does not answer"}
+
+
+def _example(status: HealthStatus, **components: examples.Document) -> examples.Document:
+    return {"status": status.value, "version": penstock.__version__, "components": components}
+
 
 class ComponentHealth(BaseModel):
     """One thing we stand on."""
 
     status: ComponentStatus
-    latency_ms: float = Field(description="How long the answer took", examples=[0.8])
+    latency_ms: float = Field(description="How long the answer took")
     reason: str | None = Field(None, description="What is wrong, when something is")
 
 
 class HealthAnswer(BaseModel):
     """The whole and its components."""
 
+    model_config = examples.shown(_example(HealthStatus.HEALTHY, database=_OK, redis=_OK, disk=_OK, object_store=_OK))
+
     status: HealthStatus
-    version: str = Field(examples=["0.1.0"])
+    version: str
     components: dict[str, ComponentHealth]
 
 
 class Alive(BaseModel):
     """This process answers."""
+
+    model_config = examples.shown({"status": "alive"})
 
     status: Literal["alive"] = "alive"
 
@@ -48,7 +60,11 @@ async def _readiness(request: Request) -> Health:
 
 
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {
-    503: {"model": HealthAnswer, "description": "The database does not answer"}
+    503: {
+        "model": HealthAnswer,
+        "description": "The database does not answer",
+        **examples.answer(_example(HealthStatus.UNHEALTHY, database=_DOWN)),
+    }
 }
 
 
@@ -64,13 +80,22 @@ async def read_liveness() -> Alive:
     return Alive()
 
 
-@router.get("/health/ready", summary="May requests be sent here", responses=_UNHEALTHY)
+@router.get(
+    "/health/ready",
+    summary="May requests be sent here",
+    responses={**_UNHEALTHY, 200: examples.answer(_example(HealthStatus.HEALTHY, database=_OK, schema=_OK))},
+)
 async def read_readiness(readiness: Annotated[Health, Depends(_readiness)], response: Response) -> HealthAnswer:
     """The database answers and has the tables this release needs."""
     return _answer(await readiness.report(), response)
 
 
-@router.get("/metrics", summary="Metrics for Prometheus", response_class=PlainTextResponse)
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"example": "gateway_heartbeat_reported_total 42.0\n"}}}},
+)
 async def read_metrics() -> Response:
     """Of this process, or of all roles on this machine where `penstock up` runs them together."""
     return Response(metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})

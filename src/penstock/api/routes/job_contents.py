@@ -1,15 +1,15 @@
 """What is in a job: pages, their pictures, records, the result, and how it came about."""
 
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Query, Response
 from starlette.requests import Request
 
 from penstock import documents
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import FILE_FAULTS, may_fail_with
+from penstock.api.parameters import Cursor, JobId, Limit, PageNumber
 from penstock.api.routes.job_shapes import (
     Change,
     Evaluation,
@@ -31,9 +31,6 @@ from penstock.pdf import PictureFormat
 
 router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
 
-PageNumber = Annotated[int, Path(ge=1, le=100_000)]
-Cursor = Annotated[str | None, Query(max_length=1000, description="From the part before")]
-Limit = Annotated[int, Query(ge=1, le=1000)]
 _NO_JOB = may_fail_with(error_codes.JOB_NOT_FOUND)
 _NO_PART = may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.CURSOR_INVALID)
 _IMAGE: dict[int | str, dict[str, Any]] = {
@@ -51,12 +48,15 @@ _IMAGE: dict[int | str, dict[str, Any]] = {
 async def list_pages(  # noqa: PLR0913  one parameter for each thing that can be asked
     request: Request,
     caller: SignedIn,
-    job_id: UUID,
+    job_id: JobId,
     *,
-    status: Annotated[list[PageStatus] | None, Query(max_length=14)] = None,
+    status: Annotated[
+        list[PageStatus] | None, Query(max_length=14, description="In one of these", examples=[["AI_COMPLETED"]])
+    ] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Pages:
+    """In the order of the file, each as its newest attempt left it."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         await queries.visible_job(tx, job_id, caller)
@@ -69,7 +69,8 @@ async def list_pages(  # noqa: PLR0913  one parameter for each thing that can be
     summary="One page",
     openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.PAGE_NOT_FOUND),
 )
-async def get_page(request: Request, caller: SignedIn, job_id: UUID, page_number: PageNumber) -> Page:
+async def get_page(request: Request, caller: SignedIn, job_id: JobId, page_number: PageNumber) -> Page:
+    """As its newest attempt left it; earlier attempts are in the timeline."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         await queries.visible_job(tx, job_id, caller)
@@ -93,13 +94,17 @@ async def get_page(request: Request, caller: SignedIn, job_id: UUID, page_number
 async def get_page_image(  # noqa: PLR0913  one parameter for each thing that can be asked
     request: Request,
     caller: SignedIn,
-    job_id: UUID,
+    job_id: JobId,
     page_number: PageNumber,
     *,
-    dpi: Annotated[int, Query(ge=36, le=600)] = 96,
-    format: Literal["webp", "png", "jpeg"] = "webp",  # noqa: A002  the name callers use
+    dpi: Annotated[
+        int, Query(ge=36, le=600, description="How fine; `GW_IMAGE_DPI_MAX` may allow less", examples=[150])
+    ] = 96,
+    format: Annotated[  # noqa: A002  the name callers use
+        Literal["webp", "png", "jpeg"], Query(description="WebP is the smallest", examples=["png"])
+    ] = "webp",
 ) -> Response:
-    """Drawn when it is first asked for, then kept."""
+    """Drawn when it is first asked for, then kept. Send the `ETag` back in `If-None-Match` to save the bytes."""
     parts: Parts = request.app.state.parts
     if dpi > parts.desk.settings.image_dpi_max:
         reason = f"at most {parts.desk.settings.image_dpi_max}"
@@ -121,9 +126,9 @@ async def get_page_image(  # noqa: PLR0913  one parameter for each thing that ca
 async def list_skus(  # noqa: PLR0913  one parameter for each thing that can be asked
     request: Request,
     caller: SignedIn,
-    job_id: UUID,
+    job_id: JobId,
     *,
-    page: Annotated[int | None, Query(ge=1, le=100_000)] = None,
+    page: Annotated[int | None, Query(ge=1, le=100_000, description="Only of this page", examples=[1])] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Skus:
@@ -140,7 +145,10 @@ async def list_skus(  # noqa: PLR0913  one parameter for each thing that can be 
     summary="Everything that came of a job",
     openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.RESULT_NOT_READY),
 )
-async def get_result(request: Request, caller: SignedIn, job_id: UUID) -> Result:
+async def get_result(request: Request, caller: SignedIn, job_id: JobId) -> Result:
+    """There is one as soon as something is imported, also while people still work on other pages; earlier than that
+    it is `RESULT_NOT_READY`.
+    """
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         job = await queries.visible_job(tx, job_id, caller)
@@ -155,7 +163,8 @@ async def get_result(request: Request, caller: SignedIn, job_id: UUID) -> Result
 
 
 @router.get("/api/v1/jobs/{job_id}/progress", summary="How far a job has come", openapi_extra=_NO_JOB)
-async def get_progress(request: Request, caller: SignedIn, job_id: UUID) -> JobProgress:
+async def get_progress(request: Request, caller: SignedIn, job_id: JobId) -> JobProgress:
+    """Counted from the pages at this moment. All pages up to `checkpoint_page` are done, whoever does the rest."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         job = await queries.visible_job(tx, job_id, caller)
@@ -173,7 +182,8 @@ async def get_progress(request: Request, caller: SignedIn, job_id: UUID) -> JobP
     summary="How far the machine is trusted with a job",
     openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.EVALUATION_NOT_READY),
 )
-async def get_evaluation(request: Request, caller: SignedIn, job_id: UUID) -> Evaluation:
+async def get_evaluation(request: Request, caller: SignedIn, job_id: JobId) -> Evaluation:
+    """Belongs to the content and the version of the rules: jobs that share both share it."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         job = await queries.visible_job(tx, job_id, caller)
@@ -191,7 +201,7 @@ async def get_evaluation(request: Request, caller: SignedIn, job_id: UUID) -> Ev
     ),
 )
 async def get_timeline(
-    request: Request, caller: SignedIn, job_id: UUID, cursor: Cursor = None, limit: Limit = 200
+    request: Request, caller: SignedIn, job_id: JobId, cursor: Cursor = None, limit: Limit = 200
 ) -> Timeline:
     """Also what has been moved to the archive."""
     parts: Parts = request.app.state.parts

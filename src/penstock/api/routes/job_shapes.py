@@ -7,37 +7,34 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from penstock.api import examples
+from penstock.api.examples import shown
 from penstock.documents.states import JobStatus, PageStatus
 from penstock.documents.wording import Progress, hint, trouble
 from penstock.kernel.errors import Language
-
-_ID = "3f0c8a52-1f0e-4b59-9a35-0c6f5b0f6a11"
 
 
 class JobSummary(BaseModel):
     """A job in a list."""
 
-    job_id: UUID = Field(examples=[_ID])
-    source_file: str = Field(examples=["spring.pdf"])
+    model_config = shown(examples.JOB_SUMMARY)
+
+    job_id: UUID
+    source_file: str
     file_hash: str = Field(description="SHA-256")
-    file_size: int = Field(examples=[1_048_576])
-    merchant_id: str = Field(examples=["acme"])
-    category: str | None = Field(examples=["furniture"])
+    file_size: int = Field(description="Bytes")
+    merchant_id: str
+    category: str | None
     industry: str | None
     uploaded_by: str
     uploaded_at: datetime
-    status: JobStatus = Field(examples=["PROCESSING"])
-    user_status: str = Field(
-        examples=["processing"], description="processing, partial_success, completed, needs_manual or failed"
-    )
+    status: JobStatus
+    user_status: str = Field(description="processing, partial_success, completed, needs_manual or failed")
     error_message: str | None = Field(description="What is wrong, by Accept-Language")
     error_codes: list[str] = Field(description="Every reason for which the file was rejected")
-    action_hint: str = Field(
-        examples=["The machine is at work: 12 of 48 pages done"],
-        description="What to do or expect next, by Accept-Language",
-    )
-    progress_percent: int = Field(examples=[25])
-    total_pages: int = Field(examples=[48], description="0: unknown")
+    action_hint: str = Field(description="What to do or expect next, by Accept-Language")
+    progress_percent: int
+    total_pages: int = Field(description="0: unknown")
     total_skus: int
     created_at: datetime
     updated_at: datetime
@@ -53,6 +50,8 @@ class Durations(BaseModel):
 
 class JobDetail(JobSummary):
     """All there is to know of a job."""
+
+    model_config = shown(examples.JOB)
 
     route: str | None = Field(description="AUTO, HYBRID or HUMAN_ALL")
     degrade_reason: str | None
@@ -86,12 +85,16 @@ class JobDetail(JobSummary):
 class Jobs(BaseModel):
     """A part of the list."""
 
+    model_config = shown(examples.JOBS)
+
     jobs: list[JobSummary]
     next_cursor: str | None = Field(description="Ask with this for the next part; none: that was all")
 
 
 class Page(BaseModel):
     """A page: its newest attempt."""
+
+    model_config = shown(examples.PAGE)
 
     page_number: int
     attempt_no: int
@@ -123,12 +126,16 @@ class Page(BaseModel):
 class Pages(BaseModel):
     """A part of the pages."""
 
+    model_config = shown(examples.PAGES)
+
     pages: list[Page]
     next_cursor: str | None
 
 
 class Sku(BaseModel):
     """A record in force."""
+
+    model_config = shown(examples.SKU)
 
     sku_id: str
     page_number: int
@@ -150,12 +157,16 @@ class Sku(BaseModel):
 class Skus(BaseModel):
     """A part of the records."""
 
+    model_config = shown(examples.SKUS)
+
     skus: list[Sku]
     next_cursor: str | None
 
 
 class Result(BaseModel):
     """Everything that came of a job."""
+
+    model_config = shown(examples.RESULT)
 
     schema_version: str = Field("1", description="Of this document's shape")
     job: JobDetail
@@ -165,6 +176,8 @@ class Result(BaseModel):
 
 class JobProgress(BaseModel):
     """How far the pages have come."""
+
+    model_config = shown(examples.PROGRESS)
 
     job_id: UUID
     status: JobStatus
@@ -180,6 +193,8 @@ class JobProgress(BaseModel):
 
 class Evaluation(BaseModel):
     """How far the machine can be trusted with the file."""
+
+    model_config = shown(examples.EVALUATION)
 
     doc_confidence: float
     route: str
@@ -212,6 +227,8 @@ class Change(BaseModel):
 
 class Timeline(BaseModel):
     """The oldest first."""
+
+    model_config = shown(examples.TIMELINE)
 
     changes: list[Change]
     next_cursor: str | None

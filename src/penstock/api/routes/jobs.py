@@ -2,16 +2,17 @@
 
 from datetime import datetime
 from typing import Annotated, Literal
-from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from penstock import documents
+from penstock.api import examples
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import FILE_FAULTS, may_fail_with
+from penstock.api.parameters import Cursor, JobId, Merchant
 from penstock.api.routes.job_shapes import JobDetail, Jobs, detail, summary
 from penstock.bootstrap import Parts
 from penstock.documents import query_store
@@ -38,16 +39,21 @@ _REFUSALS = (
     error_codes.DISK_FULL,
     error_codes.PROFILE_MISSING,
 )
+_ORDER: examples.Document = {"upload_id": examples.UPLOAD_ID, "category": "furniture", "industry": "retail"}
+_MADE = examples.answer(
+    examples.NEW_JOB,
+    headers={"Location": {"schema": {"type": "string"}, "example": f"/api/v1/jobs/{examples.JOB_ID}"}},
+)
 
 
 class NewJob(BaseModel):
     """Which upload, and what is known of it. The merchant is the token's."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_ORDER]})
 
-    upload_id: str = Field(pattern=r"^upl_[A-Za-z0-9_-]{1,64}$", examples=["upl_V1StGXR8Z5jdHi6BmyT0"])
-    category: Text | None = Field(None, examples=["furniture"])
-    industry: Text | None = Field(None, examples=["retail"])
+    upload_id: str = Field(pattern=r"^upl_[A-Za-z0-9_-]{1,64}$")
+    category: Text | None = Field(None, description="With the industry, it chooses the profile that the job keeps")
+    industry: Text | None = None
     allow_duplicate: bool = Field(False, description="Make a job even if the merchant has one of the same content")
     impersonate_merchant_id: MerchantId | None = Field(None, description="For another merchant; goes to the audit log")
 
@@ -56,6 +62,7 @@ class NewJob(BaseModel):
     "/api/v1/jobs",
     summary="Make a job of a finished upload",
     status_code=201,
+    responses={201: _MADE},
     openapi_extra=may_fail_with(*_REFUSALS),
 )
 async def create_job(
@@ -66,7 +73,11 @@ async def create_job(
     idempotency_key: Annotated[
         str | None,
         Header(
-            min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$", description="Makes a repeat safe; 24 h and more"
+            min_length=1,
+            max_length=200,
+            pattern=r"^[\x21-\x7e]+$",
+            description="Makes a repeat safe; 24 h and more",
+            examples=["order-2026-03-02-1"],
         ),
     ] = None,
 ) -> JobDetail:
@@ -97,17 +108,25 @@ async def create_job(
 class JobFilter(BaseModel):
     """Which jobs, in which order."""
 
-    status: list[JobStatus] = Field([], max_length=12)
-    user_status: list[UserStatus] = Field([], max_length=5)
-    category: Text | None = None
-    created_from: datetime | None = Field(None, description="Created at this time or later")
-    created_before: datetime | None = Field(None, description="Created before this time")
-    q: Text | None = Field(None, description="A part of the file's name, in any case")
-    merchant: MerchantId | None = Field(None, description="For operators and admins: whose")
-    sort: SortBy = SortBy.CREATED_AT
-    order: Literal["asc", "desc"] = "desc"
-    cursor: str | None = Field(None, max_length=1000, description="From the part before")
-    limit: int = Field(50, ge=1, le=200)
+    status: list[JobStatus] = Field([], max_length=12, description="In one of these", examples=[["PROCESSING"]])
+    user_status: list[UserStatus] = Field(
+        [], max_length=5, description="In one of these, as users see it", examples=[["processing", "needs_manual"]]
+    )
+    category: Text | None = Field(None, description="Of exactly this category", examples=["furniture"])
+    created_from: datetime | None = Field(
+        None, description="Created at this time or later", examples=["2026-03-01T00:00:00Z"]
+    )
+    created_before: datetime | None = Field(
+        None, description="Created before this time", examples=["2026-04-01T00:00:00Z"]
+    )
+    q: Text | None = Field(None, description="A part of the file's name, in any case", examples=["catalogue"])
+    merchant: Merchant = None
+    sort: SortBy = Field(
+        SortBy.CREATED_AT, description="By what; jobs that tie stay in one order", examples=["file_size"]
+    )
+    order: Literal["asc", "desc"] = Field("desc", description="Smallest first, or largest", examples=["asc"])
+    cursor: Cursor = None
+    limit: int = Field(50, ge=1, le=200, description="How many at the most", examples=[50])
 
     def wanted(self) -> Wanted:
         return Wanted(
@@ -131,7 +150,9 @@ class JobFilter(BaseModel):
     openapi_extra=may_fail_with(error_codes.MERCHANT_DENIED, error_codes.CURSOR_INVALID),
 )
 async def list_jobs(request: Request, caller: SignedIn, asked: Annotated[JobFilter, Query()]) -> Jobs:
-    """Of the caller's merchant; operators and admins see everyone's, or one's."""
+    """Of the caller's merchant; operators and admins see everyone's, or one's. Jobs that come or go
+    while somebody reads on make none of the others appear twice or not at all.
+    """
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         part = await find_jobs(tx, caller, asked.wanted())
@@ -145,7 +166,8 @@ async def list_jobs(request: Request, caller: SignedIn, asked: Annotated[JobFilt
     summary="One job",
     openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND),
 )
-async def get_job(request: Request, caller: SignedIn, job_id: UUID) -> JobDetail:
+async def get_job(request: Request, caller: SignedIn, job_id: JobId) -> JobDetail:
+    """Another merchant's job is answered as if it did not exist. To wait for a change, follow its events instead."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         job = await visible_job(tx, job_id, caller)
@@ -156,9 +178,10 @@ async def get_job(request: Request, caller: SignedIn, job_id: UUID) -> JobDetail
 @router.post(
     "/api/v1/jobs/{job_id}/cancel",
     summary="Cancel a job",
+    responses={200: examples.answer(examples.CANCELLED_JOB)},
     openapi_extra=may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.JOB_TERMINAL),
 )
-async def cancel_job(request: Request, caller: SignedIn, job_id: UUID) -> JobDetail:
+async def cancel_job(request: Request, caller: SignedIn, job_id: JobId) -> JobDetail:
     """Work that waits never begins, work in hand stops at its next page. Orphaned jobs: operators and admins only."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:

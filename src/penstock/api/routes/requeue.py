@@ -7,8 +7,10 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from penstock.api.examples import JOB_ID, WORKER, shown
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
+from penstock.api.parameters import JobId
 from penstock.bootstrap import Parts
 from penstock.documents.requeue import Wish, note_requeued, requeue
 from penstock.kernel import audit, error_codes
@@ -19,14 +21,13 @@ router = APIRouter(route_class=GuardedRoute, tags=["operations"])
 class RequeueOrder(BaseModel):
     """All of it may be left out."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}, {"force": True}]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"target_worker": WORKER}, {}]})
 
     target_worker: str | None = Field(
         None,
         min_length=1,
         max_length=255,
         description="A living worker that takes jobs; default: the one with the fewest",
-        examples=["host-1-4711-a1b2c3"],
     )
     force: bool = Field(False, description="Go on although the job was requeued too often within 24 hours")
 
@@ -34,11 +35,15 @@ class RequeueOrder(BaseModel):
 class RequeuedJob(BaseModel):
     """The worker finds the job within a second and goes on after page `resume_from`."""
 
+    model_config = shown(
+        {"job_id": JOB_ID, "status": "PROCESSING", "worker_id": WORKER, "resume_from": 2, "requeues_today": 1}
+    )
+
     job_id: UUID
     status: Literal["PROCESSING"] = "PROCESSING"
-    worker_id: str = Field(examples=["host-1-4711-a1b2c3"])
-    resume_from: int = Field(description="All pages up to this one are done", examples=[120])
-    requeues_today: int = Field(description="Within 24 hours, with this one", examples=[1])
+    worker_id: str
+    resume_from: int = Field(description="All pages up to this one are done")
+    requeues_today: int = Field(description="Within 24 hours, with this one")
 
 
 @router.post(
@@ -53,8 +58,11 @@ class RequeuedJob(BaseModel):
     ),
 )
 async def requeue_job(
-    request: Request, caller: SignedIn, job_id: UUID, order: Annotated[RequeueOrder | None, Body()] = None
+    request: Request, caller: SignedIn, job_id: JobId, order: Annotated[RequeueOrder | None, Body()] = None
 ) -> RequeuedJob:
+    """Pages that are done stay done. Orphans are also requeued without being asked; after too many times in 24 hours
+    only this call with `force` does it. It goes to the audit log.
+    """
     parts: Parts = request.app.state.parts
     wanted = order or RequeueOrder()
     wish = Wish("manual", caller.user_id, wanted.target_worker, wanted.force)

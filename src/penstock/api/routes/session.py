@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
+from penstock.api.examples import MERCHANT, USER, shown
 from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin, visitor
 from penstock.api.openapi import may_fail_with
 from penstock.bootstrap import Parts
@@ -16,9 +17,13 @@ from penstock.kernel.identity import Caller, Role, redeem
 
 router = APIRouter(route_class=GuardedRoute, tags=["session"])
 
+_CODE = "Zm9yIGV4YW1wbGUsIGEgY29kZSB0aGF0IHdvcmtzIG9uY2U"
+
 
 class CodeToRedeem(BaseModel):
     """The code of a sign-in link."""
+
+    model_config = shown({"code": _CODE})
 
     code: str = Field(min_length=1, max_length=200, description="From the link; works once")
 
@@ -26,16 +31,20 @@ class CodeToRedeem(BaseModel):
 class Session(BaseModel):
     """A token for the Authorization header."""
 
+    model_config = shown({"access_token": "header.claims.signature", "token_type": "Bearer", "expires_in": 43200})
+
     access_token: str
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  not a secret
-    expires_in: int = Field(description="Seconds", examples=[43200])
+    expires_in: int = Field(description="Seconds")
 
 
 class Me(BaseModel):
     """Whom the token names."""
 
-    user_id: str = Field(examples=["alice"])
-    merchant_id: str = Field(examples=["m-1"])
+    model_config = shown({"user_id": USER, "merchant_id": MERCHANT, "role": "uploader", "sees_all_merchants": False})
+
+    user_id: str
+    merchant_id: str
     role: Role
     sees_all_merchants: bool
 
@@ -48,7 +57,12 @@ class Me(BaseModel):
     response_description="Signed in; on to the start page",
     openapi_extra=may_fail_with(error_codes.SIGN_IN_CODE_INVALID),
 )
-async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+async def open_sign_in_link(
+    request: Request,
+    code: Annotated[
+        str, Query(min_length=1, max_length=200, description="From `penstock sign-in`; works once", examples=[_CODE])
+    ],
+) -> Response:
     """Keeps the session in a cookie that scripts cannot read, and goes on to the start page.
 
     Opened a second time by a browser that is signed in, it does no more than that.
@@ -78,11 +92,13 @@ async def open_sign_in_link(request: Request, code: Annotated[str, Query(min_len
     openapi_extra=may_fail_with(error_codes.SIGN_IN_CODE_INVALID),
 )
 async def create_session(request: Request, body: CodeToRedeem) -> Session:
+    """For programs; browsers open the link itself. The code is used up by the first answer, so keep the token."""
     return await _redeemed(request, body.code)
 
 
 @router.delete("/api/v1/session", summary="Sign out: forget the session cookie", status_code=204)
 async def delete_session(request: Request) -> Response:
+    """Nothing happens to the token itself, which is good until it expires. Answers the same without a session."""
     if COOKIE in request.cookies:
         require_own_origin(request)
     response = Response(status_code=204)
@@ -92,6 +108,7 @@ async def delete_session(request: Request) -> Response:
 
 @router.get("/api/v1/me", summary="Who am I")
 async def read_me(caller: SignedIn) -> Me:
+    """As the token says, in the header or in the session cookie; the quickest way to try one."""
     return Me(
         user_id=caller.user_id, merchant_id=caller.merchant_id, role=caller.role, sees_all_merchants=caller.sees_all
     )

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.api.examples import UPLOAD_ID
 from penstock.api.openapi import may_fail_with
 from penstock.api.tus import (
     ADDRESS,
@@ -34,13 +35,13 @@ def _parameter(name: str, example: str, about: str, *, required: bool = False) -
 
 
 _ID = {"in": "path", "name": "upload_id", "required": True,
-       "schema": {"type": "string", "pattern": f"^{tus.UPLOAD_ID.pattern}$"},
-       "example": "upl_V1StGXR8_Z5jdHi6B-myT"}  # fmt: skip
+       "description": "The last part of the `Location` that the upload got",
+       "schema": {"type": "string", "pattern": f"^{tus.UPLOAD_ID.pattern}$"}, "example": UPLOAD_ID}  # fmt: skip
 _SPOKEN = _parameter("Tus-Resumable", "1.0.0", "The version of the protocol", required=True)
-_LENGTH = _parameter("Upload-Length", "10485760", "Bytes of the whole file")
+_LENGTH = _parameter("Upload-Length", "1048576", "Bytes of the whole file")
 _CHECKSUM = _parameter("Upload-Checksum", "sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0=", "Of this body: sha1 or sha256, base64")
 _BODY = {"content": {tus.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
-_METADATA = "filename Y2F0YWxvZ3VlLnBkZg==,filetype YXBwbGljYXRpb24vcGRm"
+_METADATA = "filename c3ByaW5nLWNhdGFsb2d1ZS5wZGY=,filetype YXBwbGljYXRpb24vcGRm"
 _ALWAYS = (error_codes.TUS_VERSION_UNSUPPORTED, error_codes.UPLOAD_HEADER_INVALID)
 _ONE = (*_ALWAYS, error_codes.UPLOAD_NOT_FOUND, error_codes.UPLOAD_GONE)
 _WRITING = (
@@ -75,7 +76,7 @@ async def discover(request: Request) -> Response:
     ADDRESS,
     summary="Begin an upload",
     status_code=201,
-    responses={201: _answer("Created", Location=f"{ADDRESS}/upl_V1StGXR8_Z5jdHi6B-myT", Upload_Offset="0")},
+    responses={201: _answer("Created", Location=f"{ADDRESS}/{UPLOAD_ID}", Upload_Offset="0")},
     openapi_extra={
         "parameters": [
             _SPOKEN, _LENGTH, _CHECKSUM,
@@ -124,7 +125,7 @@ def _wish(request: Request) -> tus.Wish:
 @router.head(
     f"{ADDRESS}/{{upload_id}}",
     summary="How far an upload has come",
-    responses={200: _answer("Go on from here", Upload_Offset="5242880", Upload_Length="10485760")},
+    responses={200: _answer("Go on from here", Upload_Offset="524288", Upload_Length="1048576")},
     openapi_extra={"parameters": [_ID, _SPOKEN], **may_fail_with(*_ONE)},
 )
 async def ask_offset(request: Request) -> Response:
@@ -137,11 +138,11 @@ async def ask_offset(request: Request) -> Response:
     f"{ADDRESS}/{{upload_id}}",
     summary="Send bytes",
     status_code=204,
-    responses={204: _answer("On disk and counted", Upload_Offset="10485760")},
+    responses={204: _answer("On disk and counted", Upload_Offset="1048576")},
     openapi_extra={
         "parameters": [
-            _ID, _SPOKEN, _parameter("Upload-Offset", "5242880", "Where these bytes begin", required=True), _CHECKSUM,
-            _parameter("Upload-Length", "10485760", "Of an upload that began without"),
+            _ID, _SPOKEN, _parameter("Upload-Offset", "524288", "Where these bytes begin", required=True), _CHECKSUM,
+            _parameter("Upload-Length", "1048576", "Of an upload that began without"),
         ],
         "requestBody": {"required": True, **_BODY},
         **may_fail_with(*_ONE, *_WRITING, error_codes.OFFSET_MISMATCH, error_codes.UPLOAD_FINAL),

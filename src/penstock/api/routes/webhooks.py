@@ -4,12 +4,14 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.requests import Request
 
+from penstock.api.examples import ENDPOINT_ID, USER, Document, shown
 from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import may_fail_with
+from penstock.api.parameters import OtherMerchant
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes, webhooks
 from penstock.kernel.identity import acting_for
@@ -17,17 +19,21 @@ from penstock.kernel.identity import acting_for
 router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
 
 EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
-OtherMerchant = Annotated[MerchantId | None, Query(description="Act for another merchant; goes to the audit log")]
+_WANTED: Document = {"url": "https://example.com/hook", "event_types": ["job.*"]}
+_KNOWN: Document = {"endpoint_id": ENDPOINT_ID, **_WANTED, "created_at": "2026-03-01T16:20:00Z"}
+_SECRET = "whsec_bm90IGEgc2VjcmV0OiBhbiBleGFtcGxlIG9mIG9uZQ=="  # noqa: S105  says so itself, decoded
 
 
 class NewWebhook(BaseModel):
     """What to call, and for which events."""
 
-    url: str = Field(min_length=1, max_length=2000, pattern=r"^[\x21-\x7e]+$", examples=["https://example.com/hook"])
+    model_config = shown(_WANTED)
+
+    url: str = Field(min_length=1, max_length=2000, pattern=r"^[\x21-\x7e]+$")
     event_types: list[EventType] = Field(
-        default_factory=list, max_length=100, description="`job.*` takes a family; empty: all", examples=[["job.*"]]
+        default_factory=list, max_length=100, description="`job.*` takes a family; empty: all"
     )
-    impersonate_merchant_id: MerchantId | None = None
+    impersonate_merchant_id: MerchantId | None = Field(None, description="For another merchant; goes to the audit log")
 
 
 class Webhook(BaseModel):
@@ -43,6 +49,8 @@ class Webhook(BaseModel):
 class CreatedWebhook(BaseModel):
     """The only time the secret is shown."""
 
+    model_config = shown({**_KNOWN, "secret": _SECRET})
+
     endpoint_id: UUID
     url: str
     event_types: list[str]
@@ -53,11 +61,14 @@ class CreatedWebhook(BaseModel):
 class Webhooks(BaseModel):
     """The oldest first."""
 
+    model_config = shown({"webhooks": [{**_KNOWN, "created_by": USER}]})
+
     webhooks: list[Webhook]
 
 
 @router.get("/api/v1/webhooks", summary="The merchant's webhook endpoints")
 async def list_webhooks(request: Request, caller: SignedIn, impersonate_merchant_id: OtherMerchant = None) -> Webhooks:
+    """Those that are called now, without their secrets."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         owner = await acting_for(tx, caller, impersonate_merchant_id, request.state.request_id)
@@ -72,6 +83,9 @@ async def list_webhooks(request: Request, caller: SignedIn, impersonate_merchant
     openapi_extra=may_fail_with(error_codes.WEBHOOK_URL_REFUSED),
 )
 async def create_webhook(request: Request, caller: SignedIn, body: NewWebhook) -> CreatedWebhook:
+    """The first call tells of this registration. Every call is signed; one that is not answered with 2xx comes again,
+    under the same `webhook-id`.
+    """
     parts: Parts = request.app.state.parts
     await webhooks.safe_address(body.url, parts.settings.webhooks)  # asks the network: before the transaction
     async with parts.database.transaction() as tx:
@@ -83,8 +97,12 @@ async def create_webhook(request: Request, caller: SignedIn, body: NewWebhook) -
 
 @router.delete("/api/v1/webhooks/{endpoint_id}", summary="Stop calling an endpoint", status_code=204)
 async def delete_webhook(
-    request: Request, caller: SignedIn, endpoint_id: UUID, impersonate_merchant_id: OtherMerchant = None
+    request: Request,
+    caller: SignedIn,
+    endpoint_id: Annotated[UUID, Path(description="From the list of endpoints", examples=[ENDPOINT_ID])],
+    impersonate_merchant_id: OtherMerchant = None,
 ) -> Response:
+    """What is still queued for it is dropped. Registered again, the same address gets a new name and a new secret."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         owner = await acting_for(tx, caller, impersonate_merchant_id, request.state.request_id)
