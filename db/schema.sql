@@ -206,7 +206,7 @@ create table tus_uploads (
   check (received >= 0 and received <= coalesce(length, received))
 );
 create index idx_uploads_expiry on tus_uploads (expires_at) where status in ('UPLOADING', 'FINISHED');
-create index idx_uploads_merchant on tus_uploads (merchant_id) where status = 'UPLOADING';
+create index idx_uploads_merchant on tus_uploads (merchant_id, status) where status in ('UPLOADING', 'FINISHED');
 
 -- ── Profiles: how the machine decides, version by version ─────────────────────────────────────────────────
 create table threshold_profiles (

@@ -7,6 +7,7 @@ SIGTERM leaves at once, and so does a role that is still held up (by a server th
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,7 @@ Role = Callable[["Parts", asyncio.Event], Awaitable[None]]
 Roles = Mapping[str, Role]
 log = structlog.get_logger(__name__)
 
+_DESCRIPTORS = 65_536
 _LAST_SECONDS = 5.0  # for closing, after the time that a role may take
 
 
@@ -79,6 +81,7 @@ def run_role(context: typer.Context, name: str, **given: Any) -> None:
 async def _run(settings: "Settings", name: str, role: Role) -> None:
     from penstock.bootstrap import started
 
+    _allow_descriptors()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -94,6 +97,15 @@ async def _run(settings: "Settings", name: str, role: Role) -> None:
         log.info("role.started", pid=os.getpid(), version=penstock.__version__)
         await role(parts, stop)
         log.info("role.stopped")
+
+
+def _allow_descriptors() -> None:
+    """Connections, files and streams need descriptors; many systems start us with 1,024 and allow far more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard > _DESCRIPTORS:
+        hard = _DESCRIPTORS
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def _first(failures: BaseExceptionGroup[Exception]) -> Exception:

@@ -175,7 +175,10 @@ class _Sender(Uploader):
         answer = self.remote.send("POST", ENDPOINT, headers=self.get_url_creation_headers(), timeout=_TIMEOUT)
         if "location" not in answer.headers:
             raise NotOurs(self.remote.address)
-        return str(answer.url.join(answer.headers["location"]))
+        where = answer.url.join(answer.headers["location"])
+        if answer.url.scheme == "https" and where.scheme != "https":  # the token would go in the clear
+            raise NotOurs(self.remote.address)
+        return str(where)
 
     def get_offset(self) -> int:
         headers = self.remote.send("HEAD", self.address, headers=self.get_headers()).headers

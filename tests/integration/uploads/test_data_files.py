@@ -4,6 +4,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -101,6 +102,15 @@ class TestWhatIsLeft:
         whole = await uploads.create(CALLER, Wish(None, metadata(), f"final;{address} {address}"))
         assert uploads.path(whole.upload_id).read_bytes() == b"abcdabcd"
         assert (await row(database, part.upload_id))["expires_at"] < whole.expires_at - timedelta(hours=12)
+
+    async def test_a_merchant_takes_no_more_of_the_disk_than_allowed(self, database, tmp_path):
+        uploads = uploads_in(tmp_path, database, tus_bytes_per_merchant=300 << 20)
+        for _ in range(3):
+            await uploads.create(CALLER, Wish(100 << 20, metadata()))
+        assert await refused(uploads.create(CALLER, Wish(100 << 20, metadata()))) == "UPLOAD_SLOTS_FULL"
+        other = replace(CALLER, merchant_id="somebody-else")
+        assert (await uploads.create(other, Wish(100 << 20, metadata()))).received == 0
+        uploads.close()
 
     async def test_a_merchant_has_as_many_unfinished_ones_as_slots(self, database, tmp_path):
         uploads = uploads_in(tmp_path, database, tus_slots_per_merchant=2)

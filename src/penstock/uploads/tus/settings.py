@@ -36,6 +36,11 @@ class UploadSettings(SettingsGroup):
         timedelta(seconds=5), description="A long request is synced and counted at least so often"
     )
     tus_slots_per_merchant: PositiveInt = Field(200, description="Unfinished uploads that a merchant may have")
+    tus_bytes_per_merchant: ByteSize = Field(
+        ByteSize(256 * GiB),
+        gt=0,
+        description="Disk that a merchant's uploads may take until they become jobs or expire",
+    )
     tus_public_url: str = Field(
         "", description="Address of this server as clients see it, for Location; empty: a path, which any proxy keeps"
     )

@@ -1,7 +1,7 @@
 """All SQL of tus uploads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,12 +38,17 @@ class Upload:
         return self.received == self.length
 
 
+_FIELDS = tuple(field.name for field in fields(Upload))
+
+
 def from_row(row: dict[str, Any] | None) -> Upload | None:
     return None if row is None else _upload(row)
 
 
 def _upload(row: dict[str, Any]) -> Upload:
-    return Upload(**{**row, "status": UploadStatus(row["status"])})
+    """Columns that a newer release has added are not ours to know."""
+    known = {name: row[name] for name in _FIELDS}
+    return Upload(**{**known, "status": UploadStatus(row["status"])})
 
 
 def find_query(upload_id: str) -> Query:
@@ -182,6 +187,17 @@ async def expire(tx: Tx, upload: Upload) -> None:
     guards = {"expires_at": upload.expires_at}
     step = _step(upload, upload.status, UploadStatus.EXPIRED, "expired", by="scheduler", operator=None, guards=guards)
     await move(tx, UPLOAD, step)
+
+
+async def held_bytes(tx: Tx, merchant_id: str) -> int:
+    """What the merchant's uploads take, or will when they are whole."""
+    row = await fetch_one(
+        tx,
+        "select coalesce(sum(coalesce(length, received)), 0)::bigint as held from tus_uploads"
+        " where merchant_id = %s and status in ('UPLOADING', 'FINISHED')",
+        (merchant_id,),
+    )
+    return int(row["held"]) if row else 0
 
 
 async def due(tx: Tx, limit: int) -> list[Upload]:

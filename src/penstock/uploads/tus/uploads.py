@@ -29,12 +29,14 @@ from penstock.uploads.tus.protocol import Checksum
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
-from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, locked_soon
+from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finished, locked_soon
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 _THREADS = 32
 _KEPT_AFTER_JOINING = timedelta(hours=1)
+_LARGE = 64 << 20
+_JOINS = 2  # copying a large file takes a thread for long; the others must not wait for it
 _SPARE_BYTES = 64 << 20  # a disk is called full before it is
 
 
@@ -66,6 +68,7 @@ class Uploads:
         self._database = database
         self._clock = clock
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
+        self._joins = ThreadPoolExecutor(_JOINS, thread_name_prefix="joins")
         self._ledger = GroupCommit(database)
         self._room = (0, float("-inf"))  # free bytes, and when that was
         self._desk = Desk(
@@ -79,6 +82,7 @@ class Uploads:
 
     def close(self) -> None:
         self._desk.threads.shutdown(wait=False)
+        self._joins.shutdown(wait=False)
 
     def path(self, upload_id: str) -> Path:
         return self.directory / upload_id
@@ -99,7 +103,7 @@ class Uploads:
         metadata = protocol.parse_metadata(wish.metadata)
         partial = kind == "partial"
         name = protocol.clean_name(metadata.get("filename", "")) if partial else protocol.file_name(metadata)
-        await self._check_room(wish.length)
+        await self._check_room(caller.merchant_id, wish.length)
         return await self._begin(self._new(caller, wish, name))
 
     def _new(self, caller: Caller, wish: Wish, filename: str) -> Upload:
@@ -120,9 +124,15 @@ class Uploads:
             return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
         return upload
 
-    async def _check_room(self, length: int | None) -> None:
+    async def _check_room(self, merchant_id: str, length: int | None) -> None:
         if length is not None and length > self.settings.largest:
             raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, limit_bytes=self.settings.largest)
+        if (length or 0) >= _LARGE:  # small ones add up slowly, and the slots hold them
+            async with self._database.statement() as tx:
+                held = await store.held_bytes(tx, merchant_id)
+            if held + (length or 0) > self.settings.tus_bytes_per_merchant:
+                limit = int(self.settings.tus_bytes_per_merchant)
+                raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, held_bytes=held, limit_bytes=limit, retry_after=60)
         free = self._free_bytes()
         if free < (length or 0) + _SPARE_BYTES:
             raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
@@ -141,14 +151,17 @@ class Uploads:
             found = await store.find_all(tx, part_ids)
         parts = [_joinable(found.get(part_id), part_id, caller.merchant_id) for part_id in part_ids]
         length = sum(part.received for part in parts)
-        await self._check_room(length)
+        await self._check_room(caller.merchant_id, length)
         now = self._clock.now()
         upload = replace(
             self._new(caller, wish, name), status=UploadStatus.FINISHED, length=length, received=length,
             finished_at=now, expires_at=now + self.settings.tus_finished_hours,
         )  # fmt: skip
         sources = [(self.path(part.upload_id), part.received) for part in parts]
-        await self.in_thread(files.join, sources, self.path(upload.upload_id))
+        joining = asyncio.get_running_loop().run_in_executor(
+            self._joins, files.join, sources, self.path(upload.upload_id)
+        )
+        await finished(joining)
         reach("upload.joined")
         async with self._database.transaction() as tx:
             await tx.execute(*store.begin_query(upload, slots=1 << 30))
@@ -281,7 +294,7 @@ class Uploads:
             await self.in_thread(file.cut, upload.received)
 
     async def _declare(self, upload: Upload, length: int) -> Upload:
-        await self._check_room(length)
+        await self._check_room(upload.merchant_id, length)
         async with self._database.statement() as tx:
             declared = await store.declare_length(tx, upload, length)
         if declared is None:
