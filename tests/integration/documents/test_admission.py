@@ -1,6 +1,5 @@
 """An upload becomes a job: in order, once, with its file, or not at all."""
 
-import asyncio
 import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -355,12 +354,6 @@ class TestLimits:
             own_redis.stop()
             assert [(await limited.get("")).status_code for _ in range(5)] == [200] * 5
         await redis.aclose()
-
-
-async def until(condition, seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 class TestMetrics:

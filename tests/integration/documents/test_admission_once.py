@@ -1,4 +1,4 @@
-"""However often a job is asked for, and by however many: an upload becomes one, a content one unless more are wanted."""
+"""However often a job is asked for, and by however many: an upload becomes one; so does a content, unless told."""
 
 import asyncio
 from types import MappingProxyType
