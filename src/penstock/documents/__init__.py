@@ -3,7 +3,7 @@
 from penstock.documents.admit import admit
 from penstock.documents.cancel import assert_job_running, cancel, count_cancelled
 from penstock.documents.desk import Desk
-from penstock.documents.following import follow, has_heard_all, job_snapshot
+from penstock.documents.following import follow, has_heard_all, is_over, job_snapshot
 from penstock.documents.images import page_image
 from penstock.documents.leftovers import reactions, remove_files, sweep_admissions
 from penstock.documents.limits import CallLimits
@@ -22,6 +22,7 @@ __all__ = [
     "count_cancelled",
     "follow",
     "has_heard_all",
+    "is_over",
     "job_snapshot",
     "jobs_by_status",
     "page_image",

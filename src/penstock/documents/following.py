@@ -1,5 +1,6 @@
 """A job's event stream: the state it begins with, and when it is over."""
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -7,12 +8,14 @@ from penstock.documents import events, query_store
 from penstock.documents.states import JOB, JobStatus
 from penstock.documents.wording import Progress
 from penstock.kernel import json, streams
-from penstock.kernel.db import Tx
+from penstock.kernel.db import Database, Tx
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.outbox import is_waiting
 from penstock.kernel.redis import RedisTrouble
 from penstock.kernel.streams import Notice, StreamHub
 from penstock.kernel.streams.event import Bookmark
 
+_LOOKS, _LOOK_SECONDS = 20, 0.1
 _LAST = frozenset({"snapshot", "job_completed", "job_failed"})
 
 
@@ -54,10 +57,22 @@ def _says_the_end(notice: Notice) -> bool:
     return facts.get("entity", "job") == "job" and (status is None or status in JOB.terminal)
 
 
-async def has_heard_all(hub: StreamHub, job_id: UUID, status: str, last_event_id: str | None) -> bool:
-    """A client that reconnects after the last event of a job that has ended: there is nothing more to come."""
+async def is_over(database: Database, job_id: UUID, status: str) -> bool:
+    """The job has ended, and its last event is in the stream; one that is on its way is given a moment to get there."""
+    if JobStatus(status) not in JOB.terminal:
+        return False
+    for _ in range(_LOOKS):
+        async with database.statement() as tx:
+            if not await is_waiting(tx, JOB.entity, str(job_id)):
+                return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return False
+
+
+async def has_heard_all(hub: StreamHub, job_id: UUID, last_event_id: str | None) -> bool:
+    """A client that reconnects after the last event of a job that is over: there is nothing more to come."""
     bookmark = Bookmark.parse(last_event_id)
-    if bookmark is None or JobStatus(status) not in JOB.terminal:
+    if bookmark is None:
         return False
     try:
         run, tail = await hub.reader.run(), await hub.reader.tail(events.topic_of(job_id))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.kernel import json
-from penstock.kernel.db import Tx
+from penstock.kernel.db import Tx, fetch_one
 from penstock.kernel.events import PAYLOAD_BYTES, Event, StoredEvent
 from penstock.kernel.telemetry import current_traceparent
 
@@ -18,6 +18,16 @@ async def announce(tx: Tx, *events: Event) -> None:
         return
     async with tx.cursor() as cursor:
         await cursor.executemany(_INSERT, [row_of(event) for event in events])
+
+
+async def is_waiting(tx: Tx, entity_type: str, entity_id: str) -> bool:
+    """Whether something about this entity has happened that nobody has been told yet."""
+    row = await fetch_one(
+        tx,
+        "select 1 from outbox_events where entity_type = %s and entity_id = %s and relayed_at is null limit 1",
+        (entity_type, entity_id),
+    )
+    return row is not None
 
 
 def row_of(event: Event) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.support.jobs import fresh
 
-from penstock.documents import assert_job_running, page_image, reactions, remove_files
+from penstock.documents import assert_job_running, is_over, page_image, reactions, remove_files
 from penstock.documents.settings import DocumentSettings
 from penstock.documents.states import JOB, JobStatus
 from penstock.kernel import error_codes, leases
@@ -18,6 +18,17 @@ from penstock.pdf import PictureFormat
 
 PAGES = Leasable("pages", "id", ready="true", order="id")
 OPEN = [state for state in JobStatus if state not in JOB.terminal]
+
+
+class TestTheEndOfAStream:
+    async def test_a_job_is_over_when_its_last_event_is_out_and_not_before(self, office, database):
+        """Else a client that comes back between the two would be told that it has heard everything."""
+        job_id = UUID((await office.job())["job_id"])
+        assert not await is_over(database, job_id, "UPLOADED")
+        await office.cancel(str(job_id))
+        assert not await is_over(database, job_id, "CANCELLED")
+        await office.rows("update outbox_events set relayed_at = now() returning 1")
+        assert await is_over(database, job_id, "CANCELLED")
 
 
 class TestCancelling:

@@ -39,7 +39,8 @@ async def follow_job(
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         job = await visible_job(tx, job_id, caller)
-    if await documents.has_heard_all(parts.hub, job_id, job["status"], last_event_id):
+    over = last_event_id is not None and await documents.is_over(parts.database, job_id, job["status"])
+    if over and await documents.has_heard_all(parts.hub, job_id, last_event_id):
         return Response(status_code=204)
     wanted = documents.follow(job_id, caller.merchant_id, last_event_id)
     return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at)

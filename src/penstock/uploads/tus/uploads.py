@@ -127,15 +127,15 @@ class Uploads:
     async def _check_room(self, merchant_id: str, length: int | None) -> None:
         if length is not None and length > self.settings.largest:
             raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, limit_bytes=self.settings.largest)
+        free = self._free_bytes()
+        if free < (length or 0) + _SPARE_BYTES:
+            raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
         if (length or 0) >= _LARGE:  # small ones add up slowly, and the slots hold them
             async with self._database.statement() as tx:
                 held = await store.held_bytes(tx, merchant_id)
             if held + (length or 0) > self.settings.tus_bytes_per_merchant:
                 limit = int(self.settings.tus_bytes_per_merchant)
                 raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, held_bytes=held, limit_bytes=limit, retry_after=60)
-        free = self._free_bytes()
-        if free < (length or 0) + _SPARE_BYTES:
-            raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
 
     def _free_bytes(self) -> int:
         """As of a second ago at the most: asking the disk for every small upload would cost more than the upload."""
