@@ -259,8 +259,7 @@ class Writer:
     async def _next(self, body: Body) -> bytes | None:
         """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes."""
         coming = asyncio.ensure_future(body())
-        await asyncio.sleep(0)  # what is here already costs no timer
-        if not coming.done() and not await self._came(coming, IDLE_SECONDS):
+        if not await _done_soon(coming, IDLE_SECONDS) and not await self._came(coming, 0):
             coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome
             await self._wait_parked(coming)
         return coming.result()
@@ -312,6 +311,25 @@ class Writer:
             if now is not None and now.lease_token == self._upload.lease_token:
                 return
         raise fenced_off(self._upload)
+
+
+async def _done_soon(coming: "asyncio.Future[bytes | None]", seconds: float) -> bool:
+    """As asyncio.wait, at a third of its price: this is done for every piece of every upload."""
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    coming.add_done_callback(wake)
+    timer = loop.call_later(seconds, wake)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+        coming.remove_done_callback(wake)
+    return coming.done()
 
 
 def _heard(coming: "asyncio.Future[bytes | None]") -> None:
