@@ -296,7 +296,8 @@ class Writer:
             self._upload, self._stays = staying, True
         elif self._desk.clock.monotonic() - self._recorded_at >= _RESYNC_SECONDS:
             await self._resync()
-        await self._write()  # while parked, nothing may be written
+        if self._gathered:  # while parked, nothing may be written
+            await self._write()
         await self._flushed()
         self._file.unlock()
 
