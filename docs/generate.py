@@ -6,6 +6,7 @@ from pathlib import Path
 from penstock.api.http_status import status_of
 from penstock.bootstrap import GROUPS
 from penstock.documents.states import JOB, PAGE
+from penstock.harvest.states import PLAN, RUN, SLICE, TASK
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.settings import SettingsGroup, display
 from penstock.kernel.statemachine import Machine, diagram
@@ -13,7 +14,7 @@ from penstock.kernel.workers import WORKER
 from penstock.uploads.tus.states import UPLOAD
 
 DOCS = Path(__file__).parent
-MACHINES = (WORKER, UPLOAD, JOB, PAGE)
+MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN)
 _MADE = "<!-- Made from code by `make docs`; do not edit. -->"
 
 

@@ -19,6 +19,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
+from penstock.harvest.settings import HarvestSettings
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
 from penstock.kernel.client import ClientSettings
@@ -80,6 +81,7 @@ class Settings:
     retention: RetentionSettings
     telemetry: TelemetrySettings
     documents: documents.DocumentSettings
+    harvest: HarvestSettings
 
 
 GROUPS: Mapping[str, type[SettingsGroup]] = {field.name: field.type for field in fields(Settings)}  # type: ignore[misc]

@@ -303,4 +303,47 @@ LLM_CIRCUIT_OPEN = _row("LLM_CIRCUIT_OPEN", Kind.UNAVAILABLE, _C,
 LLM_RATE_LIMITED = _row("LLM_RATE_LIMITED", Kind.UNAVAILABLE, _W,
     "模型服务限流", "The model's rate limit is reached",
     "请稍后重试", "Try again later", retryable=True)
+# --- harvest ------------------------------------------------------------------------------------------------
+SOURCE_FILE_INVALID = _row("SOURCE_FILE_INVALID", Kind.INVALID, _E,
+    "数据源文件有误", "The source file is not valid",
+    "请按 details.problems 中的文件、行与键修改", "Correct the file, line and key named in details.problems")
+SOURCE_UNKNOWN = _row("SOURCE_UNKNOWN", Kind.NOT_FOUND, _W,
+    "没有这个数据源", "There is no such source",
+    "请用 penstock harvest sources 查看已有数据源，或先 apply", "See penstock harvest sources, or apply its file first")
+ENDPOINT_UNKNOWN = _row("ENDPOINT_UNKNOWN", Kind.NOT_FOUND, _W,
+    "该数据源没有这个端点", "The source has no such endpoint",
+    "请查看 details.endpoints", "See details.endpoints")
+SPEC_INVALID = _row("SPEC_INVALID", Kind.INVALID, _E,
+    "数据源配置未通过一致性检查", "The source's settings do not fit together",
+    "请按 details.problems 修改数据源文件并重新 apply", "Correct what details.problems names in the source file and apply it again")
+CREDENTIAL_MISSING = _row("CREDENTIAL_MISSING", Kind.BROKEN, _C,
+    "找不到凭据", "A credential cannot be found",
+    "请设置 details.reference 所指的环境变量或文件", "Set the environment variable or file named in details.reference")
+EXPRESSION_FAILED = _row("EXPRESSION_FAILED", Kind.INVALID, _E,
+    "模板表达式求值失败", "An expression in a template failed",
+    "请修改 details.template 所示的表达式", "Correct the expression shown in details.template")
+HARVEST_WINDOW_INVALID = _row("HARVEST_WINDOW_INVALID", Kind.INVALID, _W,
+    "时间窗无效", "The window of time is not valid",
+    "请检查 since 与 until；更早的历史请用 backfill", "Check since and until; for older history use backfill")
+HARVEST_UPDATE_IMPOSSIBLE = _row("HARVEST_UPDATE_IMPOSSIBLE", Kind.INVALID, _W,
+    "该端点无法按 ID 重新获取记录", "This endpoint cannot fetch records by id",
+    "请为其配置详情端点（twoPhase.linkedEndpoint）", "Give it a detail endpoint (twoPhase.linkedEndpoint)")
+RECORD_FILTER_INVALID = _row("RECORD_FILTER_INVALID", Kind.INVALID, _W,
+    "记录筛选条件无效", "The filter for records is not valid",
+    "请参考 details.expected 的写法", "Write it as shown in details.expected")
+SOURCE_UNAVAILABLE = _row("SOURCE_UNAVAILABLE", Kind.UNAVAILABLE, _W,
+    "数据源暂时不可用", "The source does not answer properly right now",
+    "系统会自动重试", "It is tried again by itself", retryable=True)
+SOURCE_REFUSED = _row("SOURCE_REFUSED", Kind.INVALID, _E,
+    "数据源拒绝了请求", "The source refused the request",
+    "请按 details.answer 检查参数与模板", "Check parameters and templates against details.answer")
+SOURCE_AUTH_FAILED = _row("SOURCE_AUTH_FAILED", Kind.DENIED, _C,
+    "数据源拒绝了凭据", "The source does not accept our credentials",
+    "请更新凭据；在此之前该来源不会再执行", "Renew the credential; until then this source is not worked on")
+SOURCE_ANSWER_INVALID = _row("SOURCE_ANSWER_INVALID", Kind.BROKEN, _E,
+    "无法理解数据源的回答", "The source's answer cannot be read",
+    "请对照 details.sample 检查 response 部分的路径", "Compare details.sample with the paths of the response section")
+SOURCE_TRUNCATED = _row("SOURCE_TRUNCATED", Kind.UNAVAILABLE, _W,
+    "数据源截断了结果", "The source cut the results short",
+    "系统会切分时间窗后重取", "The window is cut into smaller ones and asked for again", retryable=True)
 # fmt: on
