@@ -755,6 +755,7 @@ create table ing_task_run_batch (                    -- one request and what cam
   stats           jsonb not null default '{}',
   status_code     text not null check (status_code in ('PLANNED', 'RUNNING', 'SUCCEEDED', 'SKIPPED', 'FAILED')),
   error           jsonb,
+  ids_hash        bytea,                             -- 8 bytes for each id of a list, where the source names a total
   idempotent_key  text not null constraint uk_batch_idem unique,
   created_at      timestamptz not null default now(),
   constraint uk_run_batch_no unique (run_id, batch_no)

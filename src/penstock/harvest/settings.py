@@ -22,6 +22,9 @@ class HarvestSettings(SettingsGroup):
         timedelta(seconds=60), description="A task whose executor is silent for so long is given to another"
     )
     poll_seconds: timedelta = Field(timedelta(seconds=1), description="How often an idle executor looks for tasks")
+    leave_seconds: timedelta = Field(
+        timedelta(seconds=10), description="Time that a stopping executor gives its requests to end"
+    )
     attempts: PositiveInt = Field(8, description="Runs of one task before it fails for good")
     plan_seconds: timedelta = Field(timedelta(seconds=10), description="How often schedules are looked at")
     permit_seconds: timedelta = Field(

@@ -1,0 +1,1 @@
+"""Executing: tasks are claimed, worked through request by request, and settled."""

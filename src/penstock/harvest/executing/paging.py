@@ -1,0 +1,281 @@
+"""Where a slice stands, and what follows: pure functions from an answer to the next position.
+
+A position is all that is needed to make the next request, and it is committed with every batch: whoever takes the
+task over begins there. A two-phase source has two kinds of request: lists of ids, and details of the ids that are
+pending. Pending ids are fetched before the next list is asked for, so they stay few.
+
+When the list of a slice has ended, the number of different ids it held is compared with the total that the source
+names. If ids are missing (pages that shifted while we read, or that the source repeated), the list is read again, until
+a reading brings nothing new; then the difference is kept in the books and the slice counts as read.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from penstock.harvest.page import Page
+from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span
+from penstock.harvest.spec import PageType, Spec
+
+_MOST_READINGS = 4
+
+
+class Phase(StrEnum):
+    LIST = "LIST"
+    DETAIL = "DETAIL"
+
+
+class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Stored in `ing_task_run.checkpoint`."""
+
+    page: int = 0  # pages of the list read so far
+    offset: int = 0
+    token: str | None = None
+    token_at: datetime | None = None  # when the source gave it to us
+    url: str | None = None
+    since: datetime | None = None  # TIME: up to here the slice is read
+    step_seconds: float | None = None  # TIME: width of the next request's window
+    pending: tuple[str, ...] = ()  # ids whose details are still to come
+    detail_size: int | None = None  # smaller than the batch size while a bad id is being looked for
+    is_listed: bool = False  # the list has ended
+    is_probe: bool = False  # the last page is being asked for once more
+    reading: int = 1  # how often the list has been begun
+    known: int = 0  # different ids that the readings before this one found
+    total: int | None = None  # the largest total that the source named in this reading
+    faulty: int = 0  # items of this reading without a readable id
+    is_short: bool = False  # fewer ids than the source says it has, and reading again did not help
+
+    @property
+    def is_finished(self) -> bool:
+        return self.is_listed and not self.pending
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The next request."""
+
+    phase: Phase
+    span: Span | None = None
+    page_no: int = 0  # from 0
+    offset: int = 0
+    size: int = 0
+    token: str | None = None
+    url: str | None = None
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """More results than can be paged through: the rest of the slice must be cut into smaller ones."""
+
+    reason: str
+    rest: Span | None
+    total: int | None = None  # results in it, where the source says
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What does not change while a slice is worked through."""
+
+    spec: Spec
+    slice: SliceSpec
+    local: LocalExpr
+
+    @property
+    def is_two_phase(self) -> bool:
+        return self.spec.detail is not None and (self.spec.batching.two_phase.enabled or bool(self.local.ids))
+
+    @property
+    def page_limit(self) -> int | None:
+        """How many results can be paged through at the most."""
+        pages = self.spec.pagination
+        limits = [pages.ceiling, pages.max_page * pages.page_size if pages.max_page else None]
+        return min((limit for limit in limits if limit), default=None)
+
+    @property
+    def can_bridge(self) -> bool:
+        return self.slice.dimension is Dimension.TIME and self.spec.pagination.bridge_to_time
+
+    def begin(self) -> Position:
+        """The first position."""
+        pages, scan = self.spec.pagination, self.slice.bounds.scan
+        if self.slice.dimension is Dimension.ID:
+            return Position(pending=self.local.ids, is_listed=True)
+        first = self.slice.bounds.page.from_page if self.slice.bounds.page else 0
+        return Position(
+            page=first,
+            offset=pages.initial_offset + first * pages.page_size,
+            token=(scan.after if scan else None) or pages.initial_token,
+            url=pages.initial_url,
+            since=self.slice.span.start if self.slice.span and pages.type is PageType.TIME else None,
+        )
+
+    def resume(self, position: Position, now: datetime) -> Position:
+        """Where to go on after a break: a token that has died meanwhile is worth nothing, so the list begins anew."""
+        life = self.spec.pagination.token_ttl
+        if life and position.token_at and now - position.token_at > life and not position.is_listed:
+            return self.restart(position)
+        return position
+
+    def restart(self, position: Position, known: int = 0) -> Position:
+        """The list from the beginning; pending ids stay pending."""
+        return msgspec.structs.replace(
+            self.begin(), pending=position.pending, reading=position.reading + 1, known=known or position.known
+        )
+
+    # What to ask for -------------------------------------------------------------------------------------------
+    def ask(self, position: Position) -> Ask | None:
+        """None: there is nothing left to ask for."""
+        if position.is_finished:
+            return None
+        if position.pending and (position.is_listed or len(position.pending) >= self.spec.batching.two_phase.threshold):
+            return Ask(Phase.DETAIL, self.slice.span, ids=self._next_ids(position))
+        return Ask(
+            Phase.LIST,
+            self._span(position),
+            position.page,
+            position.offset,
+            self.spec.pagination.page_size,
+            position.token,
+            position.url,
+        )
+
+    def _next_ids(self, position: Position) -> tuple[str, ...]:
+        return position.pending[: position.detail_size or self.spec.batching.id_batch_size]
+
+    def _span(self, position: Position) -> Span | None:
+        whole = self.slice.span
+        if whole is None or position.since is None:
+            return whole
+        step = self._step(position)
+        return Span(position.since, whole.end if step is None else min(whole.end, position.since + step))
+
+    def _step(self, position: Position) -> timedelta | None:
+        if position.step_seconds is not None:
+            return timedelta(seconds=position.step_seconds)
+        return self.spec.pagination.time_step
+
+    # What follows an answer ------------------------------------------------------------------------------------
+    def after_details(self, position: Position) -> Position:
+        """These ids are done; the next batch has its full size again."""
+        done = len(self._next_ids(position))
+        return msgspec.structs.replace(position, pending=position.pending[done:], detail_size=None)
+
+    def with_fewer_ids(self, position: Position) -> Position | None:
+        """A batch was refused: try half of it, to find the id that spoils it. None: it was that one id alone."""
+        asked = len(self._next_ids(position))
+        return None if asked == 1 else msgspec.structs.replace(position, detail_size=max(1, asked // 2))
+
+    def after_list(self, position: Position, page: Page, distinct: int, now: datetime) -> Position | Overflow:
+        """`distinct`: different ids in all readings so far, this page included."""
+        before = position.pending
+        position = msgspec.structs.replace(
+            position,
+            total=max((n for n in (position.total, page.total) if n is not None), default=None),
+            faulty=position.faulty + sum(1 for fault in page.faults if fault.provider_id is None),
+            pending=position.pending + tuple(dict.fromkeys(page.ids)) if self.is_two_phase else (),
+        )
+        if self.spec.pagination.type is PageType.TIME:
+            return self._after_window(position, page, before)
+        if overflow := self._overflow(position, page):
+            return overflow
+        if self._has_next(position, page):
+            return self._step_on(position, page, now)
+        if self._wants_probe(position, page):
+            return msgspec.structs.replace(position, is_probe=True)
+        return self._end(position, distinct)
+
+    def _overflow(self, position: Position, page: Page) -> Overflow | None:
+        limit = self.page_limit
+        if not self.can_bridge:
+            return None
+        if page.is_truncated:
+            return Overflow("the source cut the results short", self.slice.span)
+        if limit is None:
+            return None
+        if position.total is not None and position.total > limit:
+            return Overflow(f"{position.total} results, of which {limit} can be read", self.slice.span, position.total)
+        if self._has_next(position, page) and (position.page + 1) * self.spec.pagination.page_size >= limit:
+            return Overflow(f"more than {limit} results", self.slice.span)
+        return None
+
+    def _has_next(self, position: Position, page: Page) -> bool:
+        pages = self.spec.pagination
+        bounds, limit = self.slice.bounds.page, self.page_limit
+        if bounds and position.page + 1 >= bounds.to_page:
+            return False
+        if limit is not None and not self.can_bridge and (position.page + 1) * pages.page_size >= limit:
+            return False
+        if page.has_more is not None:
+            return page.has_more and (
+                pages.type not in {PageType.TOKEN, PageType.URL} or self._leads_on(position, page)
+            )
+        if pages.type in {PageType.TOKEN, PageType.URL}:
+            is_last = pages.short_page_ends and page.served < pages.page_size
+            return self._leads_on(position, page) and page.served > 0 and not is_last
+        return page.served >= pages.page_size if pages.short_page_ends is not False else page.served > 0
+
+    def _leads_on(self, position: Position, page: Page) -> bool:
+        """A link that leads to where we are is an end; sources say so in that way."""
+        if self.spec.pagination.type is PageType.URL:
+            return bool(page.next_url) and page.next_url != position.url
+        return bool(page.next_token) and page.next_token != position.token
+
+    def _wants_probe(self, position: Position, page: Page) -> bool:
+        """A full page without a link may be a source that forgot it: asked for once more before it is believed."""
+        pages = self.spec.pagination
+        is_linked = pages.type in {PageType.TOKEN, PageType.URL} and not (page.next_token or page.next_url)
+        return pages.tail_probe and is_linked and not position.is_probe and page.served >= pages.page_size
+
+    def _step_on(self, position: Position, page: Page, now: datetime) -> Position:
+        return msgspec.structs.replace(
+            position,
+            page=position.page + 1,
+            offset=position.offset + self.spec.pagination.page_size,
+            token=page.next_token,
+            token_at=now if page.next_token and self.spec.pagination.token_ttl else None,
+            url=page.next_url,
+            is_probe=False,
+        )
+
+    def _end(self, position: Position, distinct: int) -> Position:
+        found = distinct + position.faulty
+        is_comparable = (
+            self.spec.pagination.reconcile
+            and self.slice.dimension is Dimension.TIME
+            and not self.spec.window.client_filter
+            and not (self.page_limit is not None and not self.can_bridge)
+        )
+        if not is_comparable or position.total is None or found >= position.total:
+            return msgspec.structs.replace(position, is_listed=True)
+        brought_news = distinct > position.known
+        if position.reading < _MOST_READINGS and (position.reading == 1 or brought_news):
+            return self.restart(position, known=distinct)
+        return msgspec.structs.replace(position, is_listed=True, is_short=True)
+
+    # TIME: one request per window ------------------------------------------------------------------------------
+    def _after_window(self, position: Position, page: Page, before: tuple[str, ...]) -> Position | Overflow:
+        """A window that may have been cut is asked for again in half; one that was not moves us to its end."""
+        span, whole = self._span(position), self.slice.span
+        if span is None or whole is None:
+            raise ValueError("pagination by time needs a slice of time")
+        limit = self.spec.pagination.ceiling or self.spec.pagination.max_page_size
+        if page.is_truncated or (limit is not None and page.served >= limit):
+            half = half_of(span, self.spec.window.granularity)
+            if half is None:
+                return Overflow(f"{page.served} results in the smallest window", Span(span.start, whole.end))
+            return msgspec.structs.replace(
+                position, step_seconds=(half - span.start).total_seconds(), pending=before, total=None
+            )
+        wider = None if position.step_seconds is None else position.step_seconds * 2
+        return msgspec.structs.replace(
+            position, since=span.end, page=position.page + 1, step_seconds=wider, is_listed=span.end >= whole.end
+        )
+
+
+def half_of(span: Span, granularity: timedelta) -> datetime | None:
+    """A moment in the middle that the source can be asked about; None: it is as small as can be."""
+    steps = (span.end - span.start) // granularity
+    return span.start + granularity * (steps // 2) if steps >= 2 else None

@@ -1,0 +1,226 @@
+"""All SQL of claiming and running tasks. Statuses are written by the state machine alone."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from penstock.harvest.slices import Span
+from penstock.kernel import json
+from penstock.kernel.db import Tx, fetch_all, fetch_one
+
+# Claiming ------------------------------------------------------------------------------------------------------
+_PARTITIONS = """
+select p.provenance_code, p.endpoint_name, p.operation_code, p.c_max, p.source_max
+from ing_partition p
+cross join lateral (
+  select t.priority from ing_task t
+  where t.provenance_code = p.provenance_code and t.endpoint_name = p.endpoint_name
+    and t.operation_code = p.operation_code and t.status_code = 'QUEUED' and t.leased_until is null
+    and t.scheduled_at <= clock_timestamp()
+  order by t.priority, t.scheduled_at, t.id limit 1
+) first
+left join (select scope, count(*) as held from ing_slot where task_id is not null group by scope) used
+  on used.scope = p.provenance_code || '/' || p.endpoint_name || '/' || p.operation_code
+where p.not_before <= clock_timestamp() and coalesce(used.held, 0) < p.c_max
+  and (%(sources)s::text[] is null or p.provenance_code = any(%(sources)s))
+order by first.priority, coalesce(used.held, 0)::float / p.c_max, random()
+"""
+
+
+async def partitions_with_work(tx: Tx, sources: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Those that have a task ready and a slot free, in the order in which they should be served."""
+    return await fetch_all(tx, _PARTITIONS, {"sources": None if sources is None else list(sources)})
+
+
+async def lock_free_slots(tx: Tx, limits: Mapping[str, int]) -> list[tuple[str, int]] | None:
+    """A free slot of each scope, locked until the transaction ends; None when one of them has none."""
+    names: list[str] = []
+    bodies: list[str] = []
+    values: dict[str, Any] = {}
+    for number, (scope, limit) in enumerate(limits.items()):
+        names.append(f"select * from s{number}")
+        bodies.append(
+            f"s{number} as materialized (select scope, slot_no from ing_slot where scope = %(scope{number})s"
+            f" and slot_no < %(limit{number})s and task_id is null order by slot_no limit 1 for update skip locked)"
+        )
+        values |= {f"scope{number}": scope, f"limit{number}": limit}
+    rows = await fetch_all(tx, f"with {', '.join(bodies)} {' union all '.join(names)}", values)
+    return [(row["scope"], row["slot_no"]) for row in rows] if len(rows) == len(limits) else None
+
+
+async def make_slots(tx: Tx, scope: str, limit: int) -> None:
+    await tx.execute(
+        "insert into ing_slot (scope, slot_no) select %s, n from generate_series(0, %s - 1) n on conflict do nothing",
+        (scope, limit),
+    )
+
+
+async def occupy(tx: Tx, slots: Sequence[tuple[str, int]], task_id: int) -> None:
+    await tx.execute(
+        "update ing_slot set task_id = %s from unnest(%s::text[], %s::int[]) as taken(scope, slot_no)"
+        " where ing_slot.scope = taken.scope and ing_slot.slot_no = taken.slot_no",
+        (task_id, [scope for scope, _ in slots], [number for _, number in slots]),
+    )
+
+
+async def free_slots(tx: Tx, task_ids: Sequence[int]) -> None:
+    await tx.execute("update ing_slot set task_id = null where task_id = any(%s)", (list(task_ids),))
+
+
+async def free_forgotten_slots(tx: Tx) -> int:
+    """Slots whose task nobody holds. There are none; should a fault of ours make one, it does not last."""
+    rows = await fetch_all(
+        tx,
+        "update ing_slot s set task_id = null where task_id is not null and not exists"
+        " (select from ing_task t where t.id = s.task_id and t.leased_until is not null) returning 1",
+    )
+    return len(rows)
+
+
+async def silent_tasks(tx: Tx, limit: int) -> list[dict[str, Any]]:
+    """Tasks whose executor has not renewed in time, locked; rows that somebody is working on are passed over."""
+    return await fetch_all(
+        tx,
+        "select id, status_code, lease_token, attempts, plan_id from ing_task where leased_until < clock_timestamp()"
+        " order by leased_until limit %s for update skip locked",
+        (limit,),
+    )
+
+
+# Runs ------------------------------------------------------------------------------------------------------------
+async def insert_run(tx: Tx, task: Mapping[str, Any], *, attempt_no: int, executor: str) -> int:
+    """A new attempt; it begins where the one before it ended."""
+    row = await fetch_one(
+        tx,
+        "insert into ing_task_run (task_id, provenance_code, endpoint_name, operation_code, attempt_no, status_code,"
+        " executor, checkpoint, window_from, window_to)"
+        " values (%(id)s, %(provenance_code)s, %(endpoint_name)s, %(operation_code)s, %(attempt)s, 'PLANNED',"
+        " %(executor)s, (select checkpoint from ing_task_run where task_id = %(id)s order by attempt_no desc limit 1),"
+        " %(window_from)s, %(window_to)s) returning id",
+        {**task, "attempt": attempt_no, "executor": executor},
+    )
+    return 0 if row is None else int(row["id"])
+
+
+async def note_start(tx: Tx, task_id: int) -> None:
+    await tx.execute("update ing_task set started_at = coalesce(started_at, now()) where id = %s", (task_id,))
+
+
+async def open_runs(tx: Tx, task_id: int) -> list[dict[str, Any]]:
+    return await fetch_all(
+        tx,
+        "select id, status_code from ing_task_run where task_id = %s and status_code in ('PLANNED', 'RUNNING')",
+        (task_id,),
+    )
+
+
+async def load_work(tx: Tx, task_id: int, run_id: int) -> dict[str, Any]:
+    """Everything a run needs to know."""
+    row = await fetch_one(
+        tx,
+        "select p.id as plan_id, p.schedule_instance_id, p.expr_proto_snapshot, p.expr_proto_hash, p.spec_fingerprint,"
+        " p.cursor_key, p.cursor_type_code, p.namespace_scope_code, p.namespace_key, p.direction_code,"
+        " s.id as slice_id, s.slice_spec, s.expr_snapshot, s.expr_hash, s.slice_signature_hash, r.checkpoint"
+        " from ing_task t join ing_plan p on p.id = t.plan_id join ing_plan_slice s on s.id = t.slice_id"
+        " join ing_task_run r on r.id = %s where t.id = %s",
+        (run_id, task_id),
+    )
+    if row is None:
+        raise LookupError(f"task {task_id} has lost its plan or slice")
+    return row
+
+
+async def ids_seen(tx: Tx, task_id: int) -> list[bytes]:
+    """What the lists of this task have held so far, as hashes."""
+    rows = await fetch_all(
+        tx, "select ids_hash from ing_task_run_batch where task_id = %s and ids_hash is not null", (task_id,)
+    )
+    return [bytes(row["ids_hash"]) for row in rows]
+
+
+async def bad_ids(tx: Tx, provenance_code: str, endpoint_name: str, ids: Sequence[str]) -> set[str]:
+    """Ids that have had no details three times: they are not asked for again by lists."""
+    rows = await fetch_all(
+        tx,
+        "select provider_id from ing_quarantine where provenance_code = %s and endpoint_name = %s"
+        " and provider_id = any(%s) and reason_code = 'NO_DETAIL' and released_at is null"
+        " group by provider_id having count(distinct run_id) >= 3",
+        (provenance_code, endpoint_name, list(ids)),
+    )
+    return {row["provider_id"] for row in rows}
+
+
+# Batches ---------------------------------------------------------------------------------------------------------
+_BATCH = (
+    "run_id", "task_id", "slice_id", "plan_id", "expr_hash", "provenance_code", "endpoint_name", "operation_code",
+    "batch_no", "page_no", "page_size", "before_token", "after_token", "before_url", "next_url", "window_from",
+    "window_to", "request", "response_digest", "stats", "status_code", "error", "ids_hash", "idempotent_key",
+)  # fmt: skip
+_INSERT_BATCH = (
+    f"insert into ing_task_run_batch ({', '.join(_BATCH)}) values ({', '.join(f'%({name})s' for name in _BATCH)})"
+    " returning id"
+)
+
+
+async def insert_batch(tx: Tx, batch: Mapping[str, Any]) -> int:
+    row = await fetch_one(tx, _INSERT_BATCH, {**dict.fromkeys(_BATCH), **batch})
+    return 0 if row is None else int(row["id"])
+
+
+async def note_progress(tx: Tx, run_id: int, checkpoint: str | None, stats: Mapping[str, Any]) -> None:
+    await tx.execute(
+        "update ing_task_run set checkpoint = %s::jsonb, stats = %s::jsonb where id = %s",
+        (checkpoint, json.dumps(dict(stats)), run_id),
+    )
+
+
+async def note_observations(tx: Tx, where: tuple[str, str, str], clock_behind: timedelta) -> None:
+    await tx.execute(
+        "update ing_partition set clock_behind = %s, updated_at = now() where provenance_code = %s"
+        " and endpoint_name = %s and operation_code = %s and clock_behind is distinct from %s",
+        (clock_behind, *where, clock_behind),
+    )
+
+
+async def hold_partition(tx: Tx, where: tuple[str, str, str], seconds: float, reason: str) -> None:
+    """No executor takes a task of it for so long."""
+    await tx.execute(
+        "update ing_partition set not_before = greatest(not_before, clock_timestamp() + %s), reason = %s,"
+        " updated_at = now() where provenance_code = %s and endpoint_name = %s and operation_code = %s",
+        (timedelta(seconds=seconds), reason, *where),
+    )
+
+
+async def live_tasks(tx: Tx, sources: Sequence[str] | None) -> dict[str, Any]:
+    """How many wait or run, and when the next of those that wait may be claimed."""
+    row = await fetch_one(
+        tx,
+        "select count(*) as live, count(*) filter (where leased_until is not null) as held,"
+        " min(greatest(t.scheduled_at, p.not_before)) filter (where t.leased_until is null) as next_at"
+        " from ing_task t left join ing_partition p using (provenance_code, endpoint_name, operation_code)"
+        " where t.status_code in ('QUEUED', 'DISPATCHED', 'EXECUTING')"
+        " and (%(sources)s::text[] is null or t.provenance_code = any(%(sources)s))",
+        {"sources": None if sources is None else list(sources)},
+    )
+    return row or {"live": 0, "held": 0, "next_at": None}
+
+
+async def now(tx: Tx) -> datetime:
+    row = await fetch_one(tx, "select clock_timestamp() as now")
+    if row is None:
+        raise LookupError("no clock")
+    moment: datetime = row["now"]
+    return moment
+
+
+async def window_if_last(tx: Tx, plan_id: int, task_id: int) -> Span | None:
+    """The plan's window when all its other tasks are done; tasks that end at once wait for each other here."""
+    plan = await fetch_one(
+        tx, "select window_from, window_to, status_code from ing_plan where id = %s for update", (plan_id,)
+    )
+    left = await fetch_one(
+        tx, "select 1 from ing_task where plan_id = %s and id <> %s and status_code <> 'SUCCEEDED'", (plan_id, task_id)
+    )
+    if plan is None or plan["window_from"] is None or left is not None or plan["status_code"] != "READY":
+        return None
+    return Span(plan["window_from"], plan["window_to"])

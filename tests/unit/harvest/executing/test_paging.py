@@ -1,0 +1,237 @@
+"""From an answer to the next request: every kind of pagination, its ends, and what happens when pages go missing."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.harvest.executing.paging import Course, Overflow, Phase, Position, half_of
+from penstock.harvest.page import Page
+from penstock.harvest.slices import LocalExpr, SliceSpec, Span
+from penstock.harvest.spec import Spec
+
+START = datetime(2024, 5, 1, tzinfo=UTC)
+DAY = Span(START, START + timedelta(days=1))
+
+
+def course(*, bounds: dict[str, Any] | None = None, dimension: str = "TIME", **sections: Any) -> Course:
+    spec = Spec.model_validate(
+        {"provenanceCode": "s", "endpointName": "e", "operation": "HARVEST", "registryVersion": 1, **sections}
+    )
+    bounds = bounds or {"time": {"from": DAY.start, "to": DAY.end}}
+    made = SliceSpec.model_validate({"dimension": dimension, "bounds": bounds})
+    return Course(spec, made, LocalExpr(proto_hash="", bounds=made.bounds, ids=tuple(sections.pop("ids", ()))))
+
+
+def page(served: int, first: int = 0, **facts: Any) -> Page:
+    return Page(ids=[str(first + n) for n in range(served)], served=served, **facts)
+
+
+def walk(road: Course, answers: list[Page]) -> list[Position | Overflow]:
+    """Feed the answers in turn; returns the positions after each."""
+    position, seen, positions = road.begin(), set(), []
+    for answer in answers:
+        seen |= set(answer.ids)
+        following = road.after_list(position, answer, len(seen), START)
+        positions.append(following)
+        if isinstance(following, Overflow):
+            break
+        position = following
+    return positions
+
+
+class TestOffsets:
+    ROAD = course(pagination={"type": "OFFSET", "pageSize": 10})
+
+    def test_a_full_page_leads_to_the_next_offset(self):
+        [after] = walk(self.ROAD, [page(10)])
+        assert self.ROAD.ask(after).offset == 10
+
+    def test_a_page_that_is_not_full_is_the_last(self):
+        [_, after] = walk(self.ROAD, [page(10), page(3, 10)])
+        assert after.is_finished
+        assert self.ROAD.ask(after) is None
+
+    def test_an_empty_page_after_a_full_one_is_an_end(self):
+        assert walk(self.ROAD, [page(10), page(0)])[-1].is_finished
+
+    def test_an_explicit_word_of_the_source_counts_more_than_the_length(self):
+        assert not walk(self.ROAD, [page(3, has_more=True)])[0].is_finished
+        assert walk(self.ROAD, [page(10, has_more=False)])[0].is_finished
+
+
+class TestPages:
+    def test_a_slice_of_pages_ends_with_its_last_page(self):
+        road = course(
+            dimension="PAGE",
+            bounds={"page": {"fromPage": 5, "toPage": 7, "pageSize": 10}},
+            pagination={"type": "PAGE", "base1": True, "pageSize": 10},
+        )
+        assert road.ask(road.begin()).page_no == 5
+        [first, second] = walk(road, [page(10), page(10, 10)])
+        assert road.ask(first).page_no == 6
+        assert second.is_finished
+
+
+class TestTokens:
+    ROAD = course(pagination={"type": "TOKEN", "pageSize": 10, "initialToken": "*", "nextTokenPath": "$.next"})
+
+    def test_the_first_request_carries_the_initial_token(self):
+        assert self.ROAD.ask(self.ROAD.begin()).token == "*"
+
+    def test_the_token_of_an_answer_goes_into_the_next_request(self):
+        [after] = walk(self.ROAD, [page(10, next_token="b")])
+        assert self.ROAD.ask(after).token == "b"
+
+    @pytest.mark.parametrize(
+        "last", [page(10), page(3, next_token=""), page(0, next_token="c"), page(10, next_token="*")]
+    )
+    def test_no_token_an_empty_page_or_the_same_token_is_an_end(self, last: Page):
+        assert walk(self.ROAD, [last])[0].is_finished
+
+    def test_a_short_page_ends_only_where_the_source_always_sends_a_token(self):
+        assert not walk(self.ROAD, [page(3, next_token="b")])[0].is_finished
+        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n", "shortPageEnds": True})
+        assert walk(road, [page(3, next_token="b")])[0].is_finished
+
+    def test_a_full_page_without_a_token_is_asked_for_once_more(self):
+        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n", "tailProbe": True})
+        [first, second] = walk(road, [page(10), page(10)])
+        assert not first.is_finished
+        assert road.ask(first).token is None
+        assert second.is_finished
+
+    def test_a_token_that_died_meanwhile_is_not_used_again(self):
+        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n", "tokenTtl": "5m"})
+        [after] = walk(road, [page(10, next_token="b")])
+        assert road.resume(after, START + timedelta(minutes=4)).token == "b"
+        anew = road.resume(after, START + timedelta(minutes=6))
+        assert (anew.token, anew.page, anew.reading) == (None, 0, 2)
+
+
+class TestAddresses:
+    def test_the_address_of_an_answer_is_the_next_request(self):
+        road = course(pagination={"type": "URL", "pageSize": 10, "nextUrlPath": "$.next"})
+        [first, last] = walk(road, [page(10, next_url="https://s/2"), page(10, 10, next_url="https://s/2")])
+        assert road.ask(first).url == "https://s/2"
+        assert last.is_finished
+
+
+class TestWindows:
+    ROAD = course(pagination={"type": "TIME", "timeStep": "6h", "maxPageSize": 100})
+
+    def test_each_request_asks_for_one_step_and_the_last_ends_with_the_slice(self):
+        asked, position = [], self.ROAD.begin()
+        while not position.is_finished:
+            asked.append(self.ROAD.ask(position).span)
+            position = self.ROAD.after_list(position, page(5), 5, START)
+        assert asked == [Span(START + timedelta(hours=h), START + timedelta(hours=h + 6)) for h in (0, 6, 12, 18)]
+
+    def test_a_window_that_may_be_cut_is_asked_for_again_in_half(self):
+        [after] = walk(self.ROAD, [page(100)])
+        assert self.ROAD.ask(after).span == Span(START, START + timedelta(hours=3))
+
+    def test_the_smallest_window_that_is_still_too_full_cannot_be_read(self):
+        road = course(
+            bounds={"time": {"from": START, "to": START + timedelta(seconds=1)}},
+            pagination={"type": "TIME", "maxPageSize": 100},
+        )
+        [after] = walk(road, [page(100)])
+        assert isinstance(after, Overflow)
+
+    @given(st.integers(2, 100_000), st.integers(1, 600))
+    def test_a_half_is_inside_and_on_a_step(self, steps: int, seconds: int):
+        granularity = timedelta(seconds=seconds)
+        middle = half_of(Span(START, START + granularity * steps), granularity)
+        assert START < middle < START + granularity * steps
+        assert (middle - START) % granularity == timedelta(0)
+
+
+class TestCeilings:
+    ROAD = course(pagination={"type": "OFFSET", "pageSize": 10, "ceiling": 30})
+
+    def test_a_total_over_the_ceiling_is_known_with_the_first_page(self):
+        [after] = walk(self.ROAD, [page(10, total=31)])
+        assert isinstance(after, Overflow)
+        assert (after.rest, after.total) == (DAY, 31)
+
+    def test_without_a_total_the_ceiling_is_met_when_pages_go_on(self):
+        assert isinstance(walk(self.ROAD, [page(10), page(10, 10), page(10, 20)])[-1], Overflow)
+
+    def test_a_slice_that_just_fits_is_read_to_its_end(self):
+        assert walk(self.ROAD, [page(10, total=30), page(10, 10, total=30), page(10, 20, total=30, has_more=False)])[
+            -1
+        ].is_finished
+
+    def test_a_source_that_may_not_be_bridged_ends_at_the_limit(self):
+        road = course(pagination={"type": "OFFSET", "pageSize": 10, "maxPage": 2, "bridgeToTime": False})
+        assert walk(road, [page(10), page(10, 10)])[-1].is_finished
+
+    def test_an_answer_that_says_it_was_cut_short_is_an_overflow(self):
+        assert isinstance(walk(self.ROAD, [page(3, is_truncated=True)])[0], Overflow)
+
+
+class TestReadingAgain:
+    ROAD = course(pagination={"type": "OFFSET", "pageSize": 10})
+
+    def test_missing_ids_make_the_list_begin_anew(self):
+        [_, after] = walk(self.ROAD, [page(10, total=15), page(3, 10, total=15)])
+        assert (after.reading, after.offset, after.is_listed) == (2, 0, False)
+
+    def test_a_second_reading_that_brings_them_is_the_end(self):
+        answers = [page(10, total=15), page(3, 10, total=15), page(10, total=15), page(5, 10, total=15)]
+        assert walk(self.ROAD, answers)[-1].is_finished
+        assert not walk(self.ROAD, answers)[-1].is_short
+
+    def test_a_second_reading_without_news_is_believed_and_noted(self):
+        answers = [page(3, total=5), page(3, total=5)]
+        after = walk(self.ROAD, answers)[-1]
+        assert after.is_finished
+        assert after.is_short
+
+    def test_a_total_that_shrinks_between_readings_is_the_new_truth(self):
+        after = walk(self.ROAD, [page(3, total=5), page(3, total=3)])[-1]
+        assert after.is_finished
+        assert not after.is_short
+
+    def test_a_source_can_be_spared(self):
+        road = course(pagination={"type": "OFFSET", "pageSize": 10, "reconcile": False})
+        assert walk(road, [page(3, total=5)])[0].is_finished
+
+
+class TestDetails:
+    ROAD = course(
+        pagination={"type": "OFFSET", "pageSize": 10},
+        batching={"idBatchSize": 4, "twoPhase": {"enabled": True, "linkedEndpoint": "d"}},
+        detail={},
+    )
+
+    def test_listed_ids_are_fetched_in_batches_before_the_list_goes_on(self):
+        [position] = walk(self.ROAD, [page(10)])
+        sizes = []
+        while (ask := self.ROAD.ask(position)).phase is Phase.DETAIL:
+            sizes.append(len(ask.ids))
+            position = self.ROAD.after_details(position)
+        assert sizes == [4, 4, 2]
+        assert (ask.phase, ask.offset) == (Phase.LIST, 10)
+
+    def test_it_is_finished_only_when_the_last_details_are_there(self):
+        [position] = walk(self.ROAD, [page(3)])
+        assert position.is_listed
+        assert not position.is_finished
+        assert self.ROAD.after_details(position).is_finished
+
+    def test_a_refused_batch_is_halved_until_the_bad_id_stands_alone(self):
+        [position] = walk(self.ROAD, [page(4)])
+        sizes = []
+        while position is not None:
+            sizes.append(len(self.ROAD.ask(position).ids))
+            last, position = position, self.ROAD.with_fewer_ids(position)
+        assert sizes == [4, 2, 1]
+        assert len(self.ROAD.ask(self.ROAD.after_details(last)).ids) == 3
+
+    def test_an_id_that_is_listed_twice_is_fetched_once(self):
+        [position] = walk(self.ROAD, [Page(ids=["a", "b", "a"], served=3)])
+        assert position.pending == ("a", "b")
