@@ -143,19 +143,19 @@ class JsonPages:
         return found, self._slices(answer)
 
     def _slices(self, answer: bytes) -> list[Any] | None:
-        path = self._items_path
-        if path.query is not None:
-            return None if walk(answer, path.lead) is None else find_raw(path, answer)
-        raw = walk(answer, path.lead)
+        raw = walk(answer, self._items_path.lead)
         if raw is None:
             msgspec.json.decode(answer, type=msgspec.Raw)  # broken JSON is another matter than a missing key
             return None
         written = bytes(raw)
         if written == b"null":
             return []
-        if written[:1] == b"{":
-            return [raw]  # one object instead of a list of them: the answer to a question for one record
-        return _elements.decode(raw) if written[:1] == b"[" else None
+        if written[:1] not in {b"{", b"["}:
+            return None
+        if self._items_path.query is not None:
+            return find_raw(self._items_path, answer)
+        # One object instead of a list of them is the answer to a question for one record.
+        return _elements.decode(raw) if written[:1] == b"[" else [raw]
 
     @staticmethod
     def _error(found: dict[str, str | None]) -> str | None:

@@ -56,14 +56,11 @@ class TestAroundTheItems:
 
 
 class TestWhereItemsAre:
-    @pytest.mark.parametrize("path", ["$.a['b c'][0]", "$.a['b c'][-1]", "$.a['b c'][*]", "$..list"])
+    @pytest.mark.parametrize("path", ["$.a['b c'][0]", "$.a['b c'][-1]", "$.a['b c'][*][*]", "$..['b c'][0][?@.id]"])
     def test_bodies_are_slices_of_the_answer_whatever_the_path(self, reader, path):
         items = [b'{"id" : "a",\n "at":"2026-01-01", "n": 1.50e0}', b'{ "at":"2026-01-02","id":"b"}']
-        key = b'{"list":[%s , %s]}' % tuple(items) if path == "$..list" else b"[%s , %s]" % tuple(items)
-        body = b'{"a":{"b c":[%s]}}' % key
-        if path in {"$.a['b c'][*]", "$..list"}:
-            path += "[*]" if path == "$..list" else "[*]"
-        assert reader(itemsPath=path).read(body).bodies == items
+        page = reader(itemsPath=path).read(b'{"a":{"b c":[ [%s , %s] ]}}' % tuple(items))
+        assert page.bodies == items
 
     def test_the_members_of_an_object_may_be_items(self, reader):
         body = b'{"result":{"uids":["1","2"],"1":{"id":"1","at":"2026"},"2":{"id":"2","error":"none"}}}'
@@ -84,8 +81,6 @@ class TestWhereItemsAre:
     @pytest.mark.parametrize("body", [b"{}", b'{"items":"none"}', b'{"item":[]}', b"[]", b"3", b'"items"', b"null"])
     @pytest.mark.parametrize("path", ["$.items", "$.items[?@.id]"])
     def test_nothing_where_they_should_be_is_no_answer(self, reader, path, body):
-        if "none" in body.decode() and "?" in path:
-            pytest.skip("a filter over a text finds nothing, lawfully")
         error = refusal(reader(itemsPath=path).read, body)
         assert error.code is error_codes.SOURCE_ANSWER_INVALID
         assert error.details["sample"] == body.decode()
