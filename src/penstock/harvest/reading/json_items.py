@@ -25,6 +25,7 @@ NUL = b"\\u0000"
 _REAL_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # A jsonb column cannot hold numbers of more than 131,072 digits: what comes near is looked at closely.
 _WILD_NUMBER = re.compile(rb"[0-9][eE][+]?[0-9]{4,}|[0-9]{4000,}")
+_QUOTE = ord('"')
 _SURE_ID = ID_BYTES // 4
 
 More = tuple[str | None, bool, bytes | None]  # version, deleted, fields
@@ -147,10 +148,13 @@ class JsonItems:
         def more(item: Any, provider_id: str) -> More:
             version = scalar_text(get_version(item)) if get_version else None
             is_deleted = rules.is_deleted(scalar_text(get_deleted(item))) if get_deleted else False
-            found = [get(item) for get in getters]
-            raws = [None if raw is None else bytes(raw) for raw in found]
-            if any(raw is not None and raw[:1] != b'"' and _WILD_NUMBER.search(raw) for raw in raws):
-                raise ValueError("a number to look at closely")
+            raws: list[bytes | None] = []
+            for get in getters:
+                raw = get(item)
+                written = None if raw is None else bytes(raw)
+                raws.append(written)
+                if written and len(written) > 5 and written[0] != _QUOTE and _WILD_NUMBER.search(written):
+                    raise ValueError("a number to look at closely")
             return version, is_deleted, self._mapped(raws, provider_id, is_deleted)
 
         return more

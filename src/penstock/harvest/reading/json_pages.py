@@ -14,7 +14,7 @@ import msgspec
 from jsonpath import JSONPathError
 
 from penstock.harvest.page import FaultKind, Page
-from penstock.harvest.reading.json_items import NUL, JsonItems, scalar_text
+from penstock.harvest.reading.json_items import JsonItems, scalar_text
 from penstock.harvest.reading.paths import UNREADABLE, Path, find_raw, walk
 from penstock.harvest.reading.rules import Columns, InBandErrors, ItemFault, Rules, whole_number, yes_or_no
 from penstock.harvest.reading.structs import Shape
@@ -22,6 +22,7 @@ from penstock.harvest.slices import Span
 from penstock.harvest.spec import Sections
 
 _NOTHING = {None, "", "false", "0", "[]", "{}"}
+_ERROR_BYTES = 1024 * 1024  # no error is longer than this
 _BOM = b"\xef\xbb\xbf"
 _SURROGATES = re.compile(
     rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -190,7 +191,7 @@ class JsonPages:
     def _not_json(self, answer: bytes, reason: str, columns: Columns, asked: Sequence[str]) -> Page:
         """An error that its sender did not write properly (a line break inside a text) is still told as that error."""
         path = self._paths.get("error")
-        if path is not None:
+        if path is not None and len(answer) <= _ERROR_BYTES:
             try:
                 lenient = json.dumps(json.loads(answer, strict=False)).encode()
                 texts = [text for text in map(scalar_text, find_raw(path, lenient)) if text not in _NOTHING]
@@ -204,10 +205,12 @@ class JsonPages:
 
 def _without_half_pairs(answer: bytes) -> tuple[bytes, bytes | None]:
     """Each half of a surrogate pair replaced by a mark of the same length that stands nowhere else."""
-    marker = next((mark for code in range(0xE000, 0xE100) if (mark := b"\\u%04x" % code) not in answer), None)
-    if marker is None or NUL[:2] not in answer:
+    if b"\\u" not in answer:
         return answer, None
-    repaired, count = answer, 0
+    marker = next((mark for code in range(0xE000, 0xE100) if (mark := b"\\u%04x" % code) not in answer), None)
+    if marker is None:
+        return answer, None
+    count = 0
 
     def replace(match: re.Match[bytes]) -> bytes:
         nonlocal count

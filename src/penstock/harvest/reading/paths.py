@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
+from jsonpath.segments import JSONPathChildSegment
+from jsonpath.selectors import IndexSelector, NameSelector
 
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
@@ -56,11 +58,12 @@ class Path:
 
 
 def _step(segment: Any) -> str | int | None:
-    if type(segment).__name__ != "JSONPathChildSegment" or len(segment.selectors) != 1:
+    if not isinstance(segment, JSONPathChildSegment) or len(segment.selectors) != 1:
         return None
     selector = segment.selectors[0]
-    found: str | int | None = {"NameSelector": "name", "IndexSelector": "index"}.get(type(selector).__name__)
-    return getattr(selector, str(found)) if found else None
+    if isinstance(selector, NameSelector):
+        return selector.name
+    return selector.index if isinstance(selector, IndexSelector) else None
 
 
 def walk(raw: Any, steps: tuple[str | int, ...]) -> Any | None:

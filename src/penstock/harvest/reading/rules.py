@@ -159,17 +159,22 @@ class InBandErrors:
         if any(pattern.search(text) for pattern in self._empty):
             return
         self.raise_if_passing(text)
-        raise PenstockError(error_codes.SOURCE_REFUSED, answer=text[:SAMPLE_BYTES])
+        raise PenstockError(error_codes.SOURCE_REFUSED, answer=_storable(text))
 
     def raise_if_passing(self, text: str) -> None:
         if any(pattern.search(text) for pattern in self._retry):
-            raise PenstockError(error_codes.SOURCE_UNAVAILABLE, answer=text[:SAMPLE_BYTES])
+            raise PenstockError(error_codes.SOURCE_UNAVAILABLE, answer=_storable(text))
 
     def unreadable(self, body: bytes, reason: str) -> PenstockError:
         """The error to raise for an answer that is none; one that says "later" in plain words is worth another try."""
-        sample = body[:SAMPLE_BYTES].decode("utf-8", "replace").replace("\0", "�")
+        sample = body[:SAMPLE_BYTES].decode("utf-8", "replace")
         self.raise_if_passing(sample)
-        return PenstockError(error_codes.SOURCE_ANSWER_INVALID, reason=reason, sample=sample[:SAMPLE_BYTES])
+        return PenstockError(error_codes.SOURCE_ANSWER_INVALID, reason=reason, sample=_storable(sample))
+
+
+def _storable(text: str) -> str:
+    """Details of errors are kept as evidence, and PostgreSQL holds no NUL."""
+    return text[:SAMPLE_BYTES].replace("\0", "�")
 
 
 def _pattern(key: str, text: str) -> re.Pattern[str]:

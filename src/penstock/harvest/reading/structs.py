@@ -67,8 +67,9 @@ class Shape:
 
         def get_from_raw(item: Any) -> Any:
             raw = get(item)
-            found = walk(raw, rest) if raw is not None else None
-            return None if found is None else decode(found)
+            if raw is not None and rest:
+                raw = walk(raw, rest)
+            return raw if raw is None or kind == "raw" else decode(raw)
 
         return get_from_raw
 

@@ -93,8 +93,8 @@ class TestAnyBytes:
             json.dumps(error.details)
             return
         assert page.served == len(page.ids) + len([f for f in page.faults if f.kind is not FaultKind.NO_DETAIL])
-        for body in page.bodies:
-            assert "\0" not in body.decode()
+        for stored in page.bodies:
+            assert "\0" not in stored.decode()
 
     @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
     @example(b'{"items":[{"id":"\\ud800"}],"t":"\\udfff"}')
@@ -106,8 +106,10 @@ class TestAnyBytes:
     @given(
         st.lists(
             st.sampled_from(
-                [*(b'{"items":[', b'{"id":"a","at":"2026"}', b"]", b"}", b",", b'"t":', b'"\\ud800"', b'"\\u0000"')]
-                + [*(b"NaN", b"1e999", b'"e":"x"', b"\xff", b"null", b"[", b"{", b'"', b"\\", b"\n", b'{"id":1}')]
+                [
+                    *(b'{"items":[', b'{"id":"a","at":"2026"}', b"]", b"}", b",", b'"t":', b'"\\ud800"', b'"\\u0000"'),
+                    *(b"NaN", b"1e999", b'"e":"x"', b"\xff", b"null", b"[", b"{", b'"', b"\\", b"\n", b'{"id":1}'),
+                ]
             ),
             max_size=12,
         ).map(b"".join)
@@ -121,9 +123,19 @@ class TestAnyBytes:
         st.binary(max_size=40)
         | st.lists(
             st.sampled_from(
-                [*(b"<list>", b"</list>", b"<item>", b"</item>", b"<id>a</id>", b"<at>2026</at>", b"<id>&x;</id>")]
-                + [*(b"<?xml version='1.0'?>", b"<!DOCTYPE list>", b"<![CDATA[<]]>", b"<!--x-->", b"&#1;", b"\xff", b"x")]
-                + [*(b"<!DOCTYPE list SYSTEM 'x'>", b"<at><Year>1</Year></at>", b"<e/>", b"<?p?>", b"<item a='&x;'>")]
+                [
+                    *(b"<list>", b"</list>", b"<item>", b"</item>", b"<id>a</id>", b"<at>2026</at>", b"<id>&x;</id>"),
+                    *(
+                        b"<?xml version='1.0'?>",
+                        b"<!DOCTYPE list>",
+                        b"<![CDATA[<]]>",
+                        b"<!--x-->",
+                        b"&#1;",
+                        b"\xff",
+                        b"x",
+                    ),
+                    *(b"<!DOCTYPE list SYSTEM 'x'>", b"<at><Year>1</Year></at>", b"<e/>", b"<?p?>", b"<item a='&x;'>"),
+                ]
             ),
             max_size=12,
         ).map(b"".join)

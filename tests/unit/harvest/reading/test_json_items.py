@@ -202,18 +202,14 @@ class TestCharactersThatCannotBeStored:
         assert kinds(page) == [(0, FaultKind.NOT_READABLE), (2, FaultKind.NOT_READABLE)]
 
     def test_an_item_that_is_not_utf8_is_a_fault(self, reader):
-        page = reader().read(
-            b'{"items":[{"id":"a","at":"2026","t":"\xe9"},{"id":"b","at":"2026","t":"\xc3\xa9"}]}'
-        )
+        page = reader().read(b'{"items":[{"id":"a","at":"2026","t":"\xe9"},{"id":"b","at":"2026","t":"\xc3\xa9"}]}')
         assert page.ids == ["b"]
         assert kinds(page) == [(0, FaultKind.NOT_READABLE)]
 
 
 class TestIdsThatWereAskedFor:
     def test_those_that_are_not_mentioned_are_faults_after_the_items(self, reader):
-        page = reader().read(
-            answer({"id": "a", "at": AT}, {"id": "b", "at": "?"}), asked=["a", "b", "c", "d", "c"]
-        )
+        page = reader().read(answer({"id": "a", "at": AT}, {"id": "b", "at": "?"}), asked=["a", "b", "c", "d", "c"])
         assert [(fault.item_no, fault.kind, fault.provider_id) for fault in page.faults] == [
             (1, FaultKind.BAD_UPDATED_AT, "b"),
             (2, FaultKind.NO_DETAIL, "c"),

@@ -25,14 +25,24 @@ class TestAroundTheItems:
 
     @pytest.mark.parametrize(
         ("written", "more"),
-        [("true", True), ("false", False), ('"true"', True), ('"False"', False), ("1", True), ("0", False)]
-        + [("null", None), ('"perhaps"', None)],
+        [
+            ("true", True),
+            ("false", False),
+            ('"true"', True),
+            ('"False"', False),
+            ("1", True),
+            ("0", False),
+            ("null", None),
+            ('"perhaps"', None),
+        ],
     )
     def test_has_more_may_be_written_in_several_ways(self, reader, written, more):
         read = reader(pagination={"hasMorePath": "$.more"}).read
         assert read(b'{"items":[],"more":%s}' % written.encode()).has_more is more
 
-    @pytest.mark.parametrize(("written", "token"), [('"x="', "x="), ("17", "17"), ("0", "0"), ("null", None), ('""', None)])
+    @pytest.mark.parametrize(
+        ("written", "token"), [('"x="', "x="), ("17", "17"), ("0", "0"), ("null", None), ('""', None)]
+    )
     def test_the_next_token_is_text_or_none(self, reader, written, token):
         read = reader(pagination={"nextTokenPath": "$.meta.next"}).read
         assert read(b'{"meta":{"next":%s},"items":[]}' % written.encode()).next_token == token
@@ -91,6 +101,11 @@ class TestErrorsInsideAnAnswer:
         error = refusal(reader(errorPath="$.error").read, b'{"error":"unknown filter"}')
         assert error.code is error_codes.SOURCE_REFUSED
         assert error.details["answer"] == "unknown filter"
+
+    def test_the_words_can_be_stored_as_evidence(self, reader):
+        read = reader(errorPath="$.error").read
+        assert refusal(read, b'{"error":"no\\u0000' + b"x" * 5000 + b'"}').details["answer"] == "no\ufffd" + "x" * 1021
+        assert "\0" not in refusal(read, b"\x00\x00").details["sample"]
 
     def test_one_that_passes_is_worth_another_try(self, reader):
         read = reader(errorPath="$.error", retryErrors=["(?i)rate limit"]).read

@@ -1,5 +1,6 @@
 """updatedAt, in all the ways in which sources write it."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -64,7 +65,7 @@ class TestReadingByShape:
         ],
     )
     def test_what_is_no_likely_time_is_refused(self, value):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r".+"):
             read_moment(value)
 
     @given(
@@ -80,10 +81,8 @@ class TestReadingByShape:
 
     @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30), st.lists))
     def test_any_value_is_a_time_or_refused(self, value):
-        try:
+        with contextlib.suppress(ValueError):
             assert read_moment(value).tzinfo is UTC
-        except ValueError:
-            pass
 
 
 class TestReadingByFormat:
@@ -107,7 +106,7 @@ class TestReadingByFormat:
 
     @pytest.mark.parametrize("value", ["2026-11-03", "2026/13/01", "2026/02/30", "9999/01/01", None, [2026], 1.5, True])
     def test_anything_else_is_refused(self, value):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r".+"):
             moment_reader("%Y/%m/%d")(value)
 
 

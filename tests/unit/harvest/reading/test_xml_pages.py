@@ -23,7 +23,12 @@ def refusal(read, body):
 class TestItems:
     def test_each_stands_alone_with_its_namespaces(self, reader):
         read = reader(
-            format="XML", namespaces={"o": OAI}, itemsPath="//o:r", idPath="o:id", updatedAtPath="o:at", versionPath="@v"
+            format="XML",
+            namespaces={"o": OAI},
+            itemsPath="//o:r",
+            idPath="o:id",
+            updatedAtPath="o:at",
+            versionPath="@v",
         ).read
         page = read(
             f'<x xmlns="{OAI}" xmlns:d="urn:d"><r v="3"><id>1</id><at>2026-01-01</at><d:t d:a="1">é&amp;</d:t></r> tail'
@@ -131,7 +136,11 @@ class TestWhatIsNoAnswer:
             (b"<a>" * 5000 + b"</a>" * 5000, "not XML"),
             (LAUGHS, "entities"),
             (OUTSIDE, "entities"),
-            (b'<?xml version="1.0" encoding="UTF-16"?>'.decode().encode("utf-16") + LAUGHS.decode().encode("utf-16")[2:], "entities"),
+            (
+                b'<?xml version="1.0" encoding="UTF-16"?>'.decode().encode("utf-16")
+                + LAUGHS.decode().encode("utf-16")[2:],
+                "entities",
+            ),
             (b"<html><body>Down</body></html>", "itemsPath"),
             (b"<other/>", "itemsPath"),
         ],
@@ -156,7 +165,11 @@ class TestWhatIsNoAnswer:
 
 class TestAroundTheItems:
     def test_totals_tokens_and_marks_are_read(self, reader):
-        pagination = {"nextTokenPath": "/list/token", "nextUrlPath": "/list/link[@rel='next']/@href", "hasMorePath": "/list/more"}
+        pagination = {
+            "nextTokenPath": "/list/token",
+            "nextUrlPath": "/list/link[@rel='next']/@href",
+            "hasMorePath": "/list/more",
+        }
         read = reader(**PLAIN, totalPath="/list/token/@size", truncatedPath="/list/cut", pagination=pagination).read
         page = read(
             b'<list>%s<token size="842"> x= </token><link rel="next" href="https://x/2"/><more>true</more><cut>1</cut></list>'
