@@ -852,7 +852,8 @@ create table ing_record (
   checked_at      timestamptz not null default now(),
   primary key (provenance_code, endpoint_name, provider_id)
 );
-create index idx_record_checked on ing_record (provenance_code, endpoint_name, checked_at);
+-- The time first: an index that begins as the key does is taken for it while the table has no statistics.
+create index idx_record_checked on ing_record (checked_at, provenance_code, endpoint_name);
 create table ing_quarantine (                        -- items that are not records, each with its evidence
   id              bigint generated always as identity primary key,
   provenance_code text not null,

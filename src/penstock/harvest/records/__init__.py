@@ -1,0 +1,27 @@
+"""What was harvested: stored once per version, kept apart when it is no record, looked at and exported."""
+
+from penstock.harvest.records.counting import Counts, Place
+from penstock.harvest.records.export import Export, Format, Order, format_of
+from penstock.harvest.records.quarantine import list_quarantine, quarantine
+from penstock.harvest.records.reads import Selection, count_records, endpoint_of, read_record, select_records
+from penstock.harvest.records.store import upsert
+from penstock.harvest.records.where import Where, parse_where
+
+__all__ = [
+    "Counts",
+    "Export",
+    "Format",
+    "Order",
+    "Place",
+    "Selection",
+    "Where",
+    "count_records",
+    "endpoint_of",
+    "format_of",
+    "list_quarantine",
+    "parse_where",
+    "quarantine",
+    "read_record",
+    "select_records",
+    "upsert",
+]

@@ -1,0 +1,85 @@
+"""Columns as PostgreSQL arrays in binary, packed at once: several times faster than adapting value by value."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
+from struct import Struct, pack
+
+import psycopg
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL counts from here
+_TICK = timedelta(microseconds=1)
+_TEXT, _INSTANT, _BOOLEAN = 25, 1184, 16
+_length = Struct("!i").pack
+_NULL = _length(-1)
+
+
+class TextArray(bytes):
+    """`text[]`."""
+
+
+class InstantArray(bytes):
+    """`timestamptz[]`."""
+
+
+class BooleanArray(bytes):
+    """`boolean[]`."""
+
+
+class _Packed(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: bytes) -> bytes:
+        return obj
+
+
+class _TextArrayDumper(_Packed):
+    oid = 1009
+
+
+class _InstantArrayDumper(_Packed):
+    oid = 1185
+
+
+class _BooleanArrayDumper(_Packed):
+    oid = 1000
+
+
+psycopg.adapters.register_dumper(TextArray, _TextArrayDumper)
+psycopg.adapters.register_dumper(InstantArray, _InstantArrayDumper)
+psycopg.adapters.register_dumper(BooleanArray, _BooleanArrayDumper)
+
+
+def _head(element: int, count: int, *, has_null: bool = False) -> bytes:
+    """One dimension, counted from 1; an array without elements has no dimension."""
+    return pack("!iiIii", 1, has_null, element, count, 1) if count else pack("!iiI", 0, 0, element)
+
+
+def texts(values: Sequence[bytes]) -> TextArray:
+    """UTF-8 as it is."""
+    pieces = chain.from_iterable(zip(map(_length, map(len, values)), values, strict=True))
+    return TextArray(b"".join((_head(_TEXT, len(values)), *pieces)))
+
+
+def texts_or_null(values: Sequence[str | None]) -> TextArray:
+    pieces = [_head(_TEXT, len(values), has_null=True)]
+    for value in values:
+        if value is None:
+            pieces.append(_NULL)
+        else:
+            encoded = value.encode()
+            pieces += (_length(len(encoded)), encoded)
+    return TextArray(b"".join(pieces))
+
+
+def instants(values: Sequence[datetime]) -> InstantArray:
+    ticks = [(value - _EPOCH) // _TICK for value in values]
+    body = pack("!" + "iq" * len(ticks), *chain.from_iterable(zip(repeat(8), ticks)))
+    return InstantArray(_head(_INSTANT, len(ticks)) + body)
+
+
+def booleans(values: Sequence[bool]) -> BooleanArray:
+    body = b"".join(b"\0\0\0\1\1" if value else b"\0\0\0\1\0" for value in values)
+    return BooleanArray(_head(_BOOLEAN, len(values)) + body)
