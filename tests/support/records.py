@@ -14,7 +14,7 @@ PLACE = Place("crossref", "works", "hash", run_id=1, batch_no=1, operation=Opera
 
 def page_of(*items: tuple[Any, ...]) -> Page:
     """Items are (id, updated, body) or (id, updated, body, version)."""
-    versions = [item[3] if len(item) > 3 else None for item in items]  # noqa: PLR2004
+    versions = [item[3] if len(item) > 3 else None for item in items]
     return Page(
         ids=[item[0] for item in items],
         updated=[item[1] for item in items],

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from struct import Struct, pack
 
-import psycopg
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
+
+from penstock.kernel.db import Tx
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL counts from here
 _TICK = timedelta(microseconds=1)
@@ -47,9 +48,11 @@ class _BooleanArrayDumper(_Packed):
     oid = 1000
 
 
-psycopg.adapters.register_dumper(TextArray, _TextArrayDumper)
-psycopg.adapters.register_dumper(InstantArray, _InstantArrayDumper)
-psycopg.adapters.register_dumper(BooleanArray, _BooleanArrayDumper)
+def make_known(tx: Tx) -> None:
+    """To this connection: what is registered for all reaches only those that are opened afterwards."""
+    tx.adapters.register_dumper(TextArray, _TextArrayDumper)
+    tx.adapters.register_dumper(InstantArray, _InstantArrayDumper)
+    tx.adapters.register_dumper(BooleanArray, _BooleanArrayDumper)
 
 
 def _head(element: int, count: int, *, has_null: bool = False) -> bytes:

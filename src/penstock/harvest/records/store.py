@@ -22,7 +22,7 @@ from typing import Any
 
 from penstock.harvest.page import Page
 from penstock.harvest.records.announcing import announce_changes
-from penstock.harvest.records.arrays import TextArray, booleans, instants, texts, texts_or_null
+from penstock.harvest.records.arrays import TextArray, booleans, instants, make_known, texts, texts_or_null
 from penstock.harvest.records.counting import Counts, Place
 from penstock.harvest.records.quarantine_store import release
 from penstock.harvest.records.sifting import one_per_id, pick, set_aside, without_nul
@@ -127,6 +127,7 @@ async def upsert(tx: Tx, place: Place, page: Page) -> Counts:
         return Counts()
     columns = _Columns(page, one_per_id(page, last_wins=place.on_equal == "REPLACE"))
     everything = columns.positions
+    make_known(tx)
     facts = _facts(place)
     known = await _look_up(tx, facts, columns)
     written = await _write(tx, facts, columns, named=place.announces or known.is_quarantining)

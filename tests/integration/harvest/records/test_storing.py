@@ -44,14 +44,14 @@ class TestNewerWins:
         assert await put(database, ("a", EARLY, b"2")) == Counts(0, 0, 1)
         assert await stored(database) == {"a": (EARLY, None, "1", 1)}
 
-    @pytest.mark.parametrize(
-        ("held", "given", "wins"),
-        [("9", "10", True), ("10", "9", False), ("1.9", "1.10", False), ("v1", "v2", True), ("v2", "v1", False),
-         ("7", "7", False), ("9", "1a", True), ("1a", "9", False), (None, "2", False), ("2", None, False)],
-    )  # fmt: skip
-    async def test_between_equal_ones_the_greater_version_wins(self, database: Database, held, given, wins):
-        await put(database, ("a", EARLY, b"1", held))
-        assert await put(database, ("a", EARLY, b"2", given)) == (Counts(0, 1, 0) if wins else Counts(0, 0, 1))
+    async def test_between_equal_ones_the_greater_version_wins(self, database: Database):
+        wins = {("9", "10"): True, ("10", "9"): False, ("1.9", "1.10"): False, ("v1", "v2"): True, ("v2", "v1"): False,
+                ("7", "7"): False, ("9", "1a"): True, ("1a", "9"): False, (None, "2"): False, ("2", None): False,
+                ("1.50", "1.5"): False, ("007", "8"): True, ("9" * 40, "8" * 40): False}  # fmt: skip
+        await put(database, *((f"{held}<{given}", EARLY, b"1", held) for held, given in wins))
+        await put(database, *((f"{held}<{given}", EARLY, b"2", given) for held, given in wins))
+        records = await stored(database)
+        assert {pair: records[f"{pair[0]}<{pair[1]}"][2] == "2" for pair in wins} == wins
 
     async def test_an_equal_one_with_other_content_replaces_where_the_source_is_read_so(self, database: Database):
         place = replace(PLACE, on_equal="REPLACE")
@@ -282,5 +282,7 @@ class TestManyAtOnce:
         records = await stored(database)
         assert {body for _, _, body, _ in records.values()} == {"9"}
         assert sum(each.inserted for each in counts) == 100
-        assert sum(each.inserted + each.updated for each in counts) == sum(revision for *_, revision in records.values())
+        assert sum(each.inserted + each.updated for each in counts) == sum(
+            revision for *_, revision in records.values()
+        )
         assert all(each.inserted + each.updated + each.skipped == 100 for each in counts)
