@@ -185,7 +185,8 @@ class RateGate:
         else:
             rate, permits, closed = reply.rate, reply.permits, reply.wait / SECOND
         concurrency = min(permits, max(1, math.ceil(rate * latency)))
-        return Estimate(permits, concurrency, rate, closed, is_local=reply is None)
+        quotas = memory.quotas(self._clock.now().timestamp())
+        return Estimate(permits, concurrency, rate, closed, is_local=reply is None, quotas=quotas)
 
     async def give_back(self, policies: dict[str, RatePolicy]) -> None:
         """Before leaving: prefetched tokens that were not needed go back to the others."""

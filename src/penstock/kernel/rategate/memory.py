@@ -89,5 +89,8 @@ class Memory:
         for window in self._live(wall):
             window.left -= cost
 
+    def quotas(self, wall: float) -> dict[str, float]:
+        return {name: window.left for name, window in self._windows.items() if window.ends > wall * SECOND}
+
     def _live(self, wall: float) -> list[Window]:
         return [window for window in self._windows.values() if window.ends > wall * SECOND]

@@ -1,6 +1,7 @@
 """What a caller may ask of the gate, and what it may answer."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -156,3 +157,4 @@ class Estimate:
     rate: float
     opens_after: float  # seconds of cooling down still to come
     is_local: bool = False
+    quotas: Mapping[str, float] = field(default_factory=dict)  # "hour", "day": what is left of them, if counted

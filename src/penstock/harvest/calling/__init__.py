@@ -1,0 +1,1 @@
+"""Requests to sources: rendered, authenticated, paced, sent, repeated when that helps, and accounted for."""

@@ -1,0 +1,121 @@
+"""The functions that templates may call. They never raise: CEL would write the failure to standard error.
+
+A failure is noted in a list that belongs to one evaluation; the template turns it into EXPRESSION_FAILED.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import jsonpath
+
+Failures = list[str]
+_LONGEST_FORMAT = 200
+_LONGEST_PATH = 500
+_LONGEST_JSON = 65_536
+
+
+class _Refused(Exception):
+    """In words."""
+
+
+def _format_date_time(now: datetime, value: Any, pattern: Any) -> Any:
+    del now
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime) or not isinstance(pattern, str) or len(pattern) > _LONGEST_FORMAT:
+        raise _Refused("wants a timestamp and a pattern such as '%Y/%m/%d'")
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).strftime(pattern)
+
+
+def _coalesce(now: datetime, *values: Any) -> Any:
+    del now
+    return next((value for value in values if value is not None), None)
+
+
+def _concat(now: datetime, *values: Any) -> str:
+    del now
+    return "".join(_text(value) for value in values)
+
+
+def _join(now: datetime, values: Any, separator: Any = ",") -> Any:
+    del now
+    if values is None:
+        return None
+    if not isinstance(values, list) or not isinstance(separator, str):
+        raise _Refused("wants a list and a text to put between")
+    return separator.join(_text(value) for value in values)
+
+
+def _json_path(now: datetime, value: Any, path: Any) -> Any:
+    del now
+    if value is None:
+        return None
+    if not isinstance(path, str) or len(path) > _LONGEST_PATH:
+        raise _Refused("wants a value and a path")
+    if isinstance(value, str):
+        if len(value) > _LONGEST_JSON:
+            raise _Refused(f"reads at most {_LONGEST_JSON} characters")
+        value = json.loads(value)
+    try:
+        found = jsonpath.match(path, value, strict=True)
+    except (jsonpath.JSONPathError, RecursionError) as failure:
+        raise _Refused(f"cannot follow {path}: {type(failure).__name__}") from None
+    return None if found is None else found.value
+
+
+def _url_encode(now: datetime, value: Any) -> Any:
+    del now
+    return None if value is None else quote(_text(value), safe="")
+
+
+def _now(now: datetime) -> datetime:
+    return now
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "now": _now,
+    "formatDateTime": _format_date_time,
+    "coalesce": _coalesce,
+    "concat": _concat,
+    "join": _join,
+    "jsonPath": _json_path,
+    "urlEncode": _url_encode,
+}
+
+
+def bound_to(now: datetime | None, failures: Failures) -> dict[str, Callable[..., Any]]:
+    """The functions for one evaluation, at one moment."""
+    moment = now or datetime.now(UTC)
+    return {name: _noting(name, function, moment, failures) for name, function in FUNCTIONS.items()}
+
+
+def _noting(name: str, function: Callable[..., Any], now: datetime, failures: Failures) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(now, *arguments)
+        except _Refused as refused:
+            failures.append(f"{name}() {refused}")
+        except TypeError:
+            failures.append(f"{name}() does not take {len(arguments)} arguments of these types")
+        except (ValueError, OverflowError, OSError):
+            failures.append(f"{name}() cannot read its argument")
+        return None
+
+    return call
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise _Refused("takes texts, numbers and timestamps only")
