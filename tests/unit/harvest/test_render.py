@@ -74,6 +74,8 @@ class TestPages:
 
     def test_a_next_link_may_be_relative(self):
         assert rendered(sections(), page=PageVars(url="/v1/works?page=3")).url == "https://api.example.org/v1/works"
+        made = sections({"pathTemplate": "search"})
+        assert rendered(made, page=PageVars(url="?page=3")).url == "https://api.example.org/v1/works/search"
 
     @pytest.mark.parametrize(
         "url",

@@ -95,10 +95,10 @@ class _Rendering:
         headers = self._texts(self._http.headers_template) | declared["HEADER"]
         for name, value in headers.items():
             _check_header(name, value)
+        url, given = self._address(declared["PATH"])
         if self._page_url is not None:
-            url, query = self._next_link(self._page_url)
+            url, query = self._next_link(url, self._page_url)
         else:
-            url, given = self._address(declared["PATH"])
             fields = self._texts(self._http.query_template) | declared["QUERY"]
             query = (*given, *fields.items())
         form, json = self._body(declared["BODY"])
@@ -126,12 +126,11 @@ class _Rendering:
             raise _refused(name, "this value cannot stand in a path")
         return value
 
-    def _next_link(self, link: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def _next_link(self, here: str, link: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         if len(link) > _LONGEST_URL or any(ord(letter) <= 32 or ord(letter) == 127 for letter in link):
             raise _refused("page.url", "the source's next link is no address")
-        base = self._base()
         try:
-            url = urljoin(base, public_url(self._sections, link))
+            url = urljoin(here, public_url(self._sections, link))
         except ValueError:
             raise _refused("page.url", "the source's next link is no address") from None
         self._check_origin(url)

@@ -62,8 +62,7 @@ class Transport:
         self._clients: dict[tuple[Any, ...], httpx.AsyncClient] = {}
         self._tls: ssl.SSLContext | None = None
         for name in ("httpx", "httpcore"):  # they would log every address with its query
-            if logging.getLogger(name).getEffectiveLevel() < logging.WARNING:
-                logging.getLogger(name).setLevel(logging.WARNING)
+            logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger(name).level))
 
     async def close(self) -> None:
         for client in self._clients.values():
@@ -195,8 +194,11 @@ def _plain_headers(answer: httpx.Response) -> dict[str, str]:
 
 def _unavailable(failure: Exception) -> PenstockError:
     reason = next((word for kind, word in _REASONS if isinstance(failure, kind)), "NETWORK_FAILED")
-    if isinstance(failure.__cause__ or failure.__context__, ssl.SSLError) or "CERTIFICATE" in str(failure).upper():
-        reason = "TLS_FAILED"
+    cause: BaseException | None = failure
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            reason = "TLS_FAILED"
+        cause = cause.__cause__ or cause.__context__
     return PenstockError(error_codes.SOURCE_UNAVAILABLE, reason=reason)
 
 
