@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -49,10 +50,11 @@ class Misbehaving:
     open_now: int = 0
     most_open: int = 0
     port: int = 0
+    scheme: str = "http"
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -88,8 +90,8 @@ async def _request(reader: asyncio.StreamReader) -> Asked | None:
 
 
 @asynccontextmanager
-async def misbehaving(*script: bytes | Says) -> AsyncIterator[Misbehaving]:
-    source = Misbehaving(list(script))
+async def misbehaving(*script: bytes | Says, tls: ssl.SSLContext | None = None) -> AsyncIterator[Misbehaving]:
+    source = Misbehaving(list(script), scheme="https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,7 +99,7 @@ async def misbehaving(*script: bytes | Says) -> AsyncIterator[Misbehaving]:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
     source.port = server.sockets[0].getsockname()[1]
     try:
         yield source

@@ -338,6 +338,12 @@ class TestQuotas:
 
 
 class TestEstimating:
+    async def test_it_tells_what_is_left_of_each_quota(self, gate):
+        policy = RatePolicy(rate=10, burst=5, quota_hourly=100, quota_daily=1000, quota_margin=0.1)
+        await gate.acquire("k", policy, cost=3)
+        assert (await gate.estimate("k", policy, 60)).quotas == {"hour": 87, "day": 897}
+        assert (await gate.estimate("other", TEN, 60)).quotas == {}
+
     async def test_it_counts_what_is_there_and_what_will_come_less_what_is_promised(self, gate):
         assert (await gate.estimate("k", TEN, 10)).permits == 105
         await drain(gate)

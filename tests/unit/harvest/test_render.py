@@ -198,6 +198,12 @@ class TestBodies:
         assert shown["bodyHash"].startswith("sha256:")
         assert shown["bodyFields"] == ["id"]
 
+    def test_a_description_shows_tokens_of_paging_but_no_key_that_somebody_wrote_down(self):
+        http = {"queryTemplate": {"resumptionToken": "t1", "api_key": "k1"}, "headersTemplate": {"X-Api-Key": "k2"}}
+        shown = rendered(sections(http)).described()
+        assert shown["query"] == [["resumptionToken", "t1"], ["api_key", "<secret>"]]
+        assert shown["headers"] == ["X-Api-Key: <secret>"]
+
 
 class TestCounting:
     def test_the_count_is_laid_over_the_query(self):

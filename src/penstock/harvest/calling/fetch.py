@@ -225,8 +225,9 @@ class _Fetching(Generic[T]):
     def _raise(self, failure: PenstockError, **more: Any) -> NoReturn:
         """Masked, and with the account of what was tried."""
         details = {**self._mask.value(dict(failure.details)), **more}
-        if "sample" in details:
-            details["sample"] = self._mask.text(str(details["sample"]))
+        for name in ("sample", "answer"):
+            if isinstance(details.get(name), str):
+                details[name] = self._mask.text(details[name])
         raise PenstockError(failure.code, **details, evidence=self._evidence.told(self._mask)) from None
 
 

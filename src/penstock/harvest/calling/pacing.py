@@ -58,7 +58,8 @@ def rate_key(spec: Spec, sections: Sections) -> str:
 
 
 def endpoint_of(spec: Spec, sections: Sections) -> str:
-    is_detail = sections is spec.detail and spec.detail_endpoint is not None
+    """The sections of a detail endpoint are a part of the spec, not a spec of their own."""
+    is_detail = spec.detail_endpoint is not None and not isinstance(sections, Spec)
     return spec.detail_endpoint or "" if is_detail else spec.endpoint_name
 
 

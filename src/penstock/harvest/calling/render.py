@@ -234,8 +234,8 @@ def _fits(pattern: str, value: str) -> bool:
 def _check_header(name: str, value: str) -> None:
     if not _HEADER_NAME.fullmatch(name) or name.lower() in _NOT_OURS:
         raise _refused(name[:100], "this header cannot be set")
-    if any((ord(letter) < 32 and letter != "\t") or ord(letter) == 127 or ord(letter) > 255 for letter in value):
-        raise _refused(name, "a header holds no line breaks and no letters beyond Latin-1")
+    if not value.isascii() or any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
+        raise _refused(name, "a header holds ASCII letters only, and no line breaks")
 
 
 def _refused(what: str, reason: str) -> PenstockError:

@@ -5,11 +5,15 @@ Invariant: no secret ever gets into a `Request`: it can be stored, shown and sen
 
 import hashlib
 import json as jsonlib
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from penstock.kernel.telemetry.patterns import is_secret_name
+
+# Somebody may have written a key into a template. Tokens of paging are no secrets, and a replay needs them.
+_KEY = re.compile(r"api[-_]?key|secret|passw|authorization|(access|auth|api|bearer)[-_]?token|signature", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Request:
         shown: dict[str, Any] = {
             "method": self.method,
             "url": self.url,
-            "query": [[name, "<secret>" if is_secret_name(name) else value] for name, value in self.query],
+            "query": [[name, "<secret>" if _KEY.search(name) else value] for name, value in self.query],
             "headers": [
                 f"{name}: {'<secret>' if is_secret_name(name) else value}" for name, value in self.headers.items()
             ],

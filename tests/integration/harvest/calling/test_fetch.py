@@ -12,10 +12,17 @@ from prometheus_client import REGISTRY
 from tests.integration.harvest.calling.conftest import SECRET, spec_for
 from tests.support.misbehaving import misbehaving, said
 
-from penstock.harvest.calling.fetch import pause_after
-from penstock.harvest.spec import Retry
+from penstock.harvest.calling.credentials import Credentials
+from penstock.harvest.calling.fetch import Fetcher, Order, pause_after
+from penstock.harvest.calling.pacing import Pacer
+from penstock.harvest.calling.render import Context, render
+from penstock.harvest.calling.transport import Transport
+from penstock.harvest.settings import HarvestSettings
+from penstock.harvest.spec import Operation, Retry
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.rategate import GateSettings, RateGate
+from penstock.kernel.redis import connect
 
 
 async def refusal(calling, spec, **more):
@@ -171,6 +178,27 @@ class TestReading:
 
         async with misbehaving(said(200, {"a": 1})) as source:
             assert (await calling.fetch(spec_for(source.address), read=read)).page == {"a": 1}
+
+
+class TestWithoutRedis:
+    async def test_pages_still_come_slowly_and_say_so(self, own_redis, keys):
+        client = connect(own_redis.url)
+        own_redis.stop()
+
+        async def lookup(source, code):
+            return None
+
+        transport, credentials = Transport(), Credentials(lookup)
+        gate = RateGate(client, keys, settings=GateSettings(local_share=0.5, call_seconds=0.5))
+        fetcher = Fetcher(transport, credentials, Pacer(gate, HarvestSettings()))
+        async with misbehaving(said(200, b"{}")) as source:
+            spec = spec_for(source.address, rateLimit={"quotaDaily": 100})
+            request = render(spec, Context(now=datetime.now(UTC)))
+            order = Order(spec, spec, request, "task", "ing-1-1", Operation.BACKFILL)
+            fetched = await fetcher.fetch(order)
+        assert fetched.evidence["rate"]["isLocal"] is True
+        await transport.close()
+        await client.aclose()
 
 
 class TestEvidence:

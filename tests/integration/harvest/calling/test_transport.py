@@ -2,10 +2,16 @@
 
 import asyncio
 import gzip
+import ipaddress
 import socket
+import ssl
 import zlib
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.integration.harvest.calling.conftest import spec_for
 from tests.support.misbehaving import misbehaving, said
 
@@ -14,6 +20,7 @@ from penstock.harvest.calling.request import Request
 from penstock.harvest.calling.transport import Additions
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.telemetry import continued
 
 SECRET = Additions(headers={"Authorization": "Bearer hushMARKED"}, query={"api_key": "hushMARKED"})
 
@@ -66,6 +73,15 @@ class TestSending:
             await send(calling, source, request=Request("POST", source.address + "/", json={"n": 1}), additions=more)
         assert [asked.body for asked in source.asked] == [b"id=1&api_key=k%26%3D", b'{"n":1,"api_key":"k&="}']
 
+    async def test_a_trace_goes_on_at_the_source(self, calling):
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        async with misbehaving(said()) as source:
+            with continued(trace, "harvest.page"):
+                await send(calling, source)
+            await send(calling, source)
+        assert source.asked[0].headers["traceparent"].split("-")[1] == trace.split("-")[1]
+        assert "traceparent" not in source.asked[1].headers
+
     async def test_cookies_are_not_kept(self, calling):
         async with misbehaving(said(set_cookie="session=1; Path=/")) as source:
             answer = await send(calling, source)
@@ -83,6 +99,7 @@ class TestPackedBodies:
             ("deflate", zlib.compress(b"hello " * 1000)),
             ("deflate", zlib.compress(b"hello " * 1000, wbits=-15)),
         ],
+        ids=["gzip", "gzip in two streams", "deflate", "deflate without its frame"],
     )
     async def test_they_are_unpacked(self, calling, encoding, packed):
         async with misbehaving(said(200, packed, content_encoding=encoding)) as source:
@@ -99,7 +116,9 @@ class TestPackedBodies:
             assert await refusal(calling, source) == (error_codes.SOURCE_ANSWER_INVALID, "UNKNOWN_ENCODING")
 
     @pytest.mark.parametrize(
-        ("body", "reason"), [(gzip.compress(b"x" * 9999)[:-9], "BODY_TRUNCATED"), (b"no gzip", "BODY_UNREADABLE")]
+        ("body", "reason"),
+        [(gzip.compress(b"x" * 9999)[:-9], "BODY_TRUNCATED"), (b"no gzip", "BODY_UNREADABLE")],
+        ids=["cut", "no gzip"],
     )
     async def test_a_torn_one_is_an_error(self, calling, body, reason):
         async with misbehaving(said(200, body, content_encoding="gzip")) as source:
@@ -206,7 +225,46 @@ class TestRedirects:
             assert (await send(calling, source, http={"followRedirects": True}, request=request)).status == 307
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Of 127.0.0.1, by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    made = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
+    place = tmp_path_factory.mktemp("tls") / "both.pem"
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    place.write_bytes(key.private_bytes(*form) + made.public_bytes(serialization.Encoding.PEM))
+    return place
+
+
+@pytest.fixture
+def tls(certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
 class TestHttps:
+    async def test_a_certificate_that_nobody_vouches_for_is_refused(self, calling, tls):
+        async with misbehaving(said(), tls=tls) as source:
+            found = await refusal(calling, source, additions=SECRET)
+        assert found == (error_codes.SOURCE_UNAVAILABLE, "TLS_FAILED")
+        assert source.asked == []
+
+    async def test_a_redirect_from_https_to_http_is_refused_whatever_is_allowed(
+        self, calling, tls, certificate, monkeypatch
+    ):
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with misbehaving(said()) as plain, misbehaving(tls=tls) as source:
+            source.script.append(said(302, location=plain.address + "/"))
+            found = await refusal(calling, source, http={"followRedirects": True}, additions=SECRET)
+        assert found == (error_codes.SOURCE_REFUSED, "REDIRECT_TO_HTTP")
+        assert len(source.asked) == 1
+        assert plain.asked == []
+
     async def test_http_is_refused_unless_allowed(self, calling):
         async with misbehaving(said()) as source:
             found = await refusal(calling, source, http={"allowHttp": False}, additions=SECRET)
