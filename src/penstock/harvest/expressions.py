@@ -32,7 +32,7 @@ VARIABLES: Mapping[str, frozenset[str] | None] = {  # None: members are not know
     "plan": None,
     "slice": None,
 }
-ALL_FUNCTIONS: tuple[str, ...] = tuple(FUNCTIONS)
+ALL_FUNCTIONS: tuple[str, ...] = Expr().allowed_functions
 _OWN = frozenset(  # CEL's, which stay whatever a source allows
     ["size", "string", "int", "double", "has", "duration", "timestamp", "contains", "startsWith", "endsWith", "matches"]
 )
@@ -57,19 +57,20 @@ class _Code:
 
     text: str
     program: cel.Program
+    names: tuple[str, ...]  # of variables
+    functions: tuple[str, ...]  # ours, that it calls
     members: tuple[tuple[str, str], ...]  # read somewhere; null when not given
     is_encoded: bool  # its value is percent-encoded already
 
     def value(self, context: Mapping[str, Any]) -> Any:
         failures: Failures = []
-        variables: dict[str, Any] = {
-            name: dict(value) if isinstance(value, Mapping) else value for name, value in context.items()
-        }
+        given = {name: context[name] for name in self.names if name in context}
+        variables = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
         for name, member in self.members:
             variables.setdefault(name, {}).setdefault(member, None)
-        now = variables.pop("now", None)
+        functions = bound_to(self.functions, context.get("now"), failures)
         try:
-            found = self.program.execute(cel.Context(variables, bound_to(now, failures)))
+            found = self.program.execute(cel.Context(variables, functions))
         except _FAILURES as failure:
             raise _Wrong(failures[0] if failures else _plain(failure)) from None
         if failures:
@@ -212,14 +213,17 @@ def _compiled(code: str, allowed: frozenset[str]) -> _Code:
     bare = _COMMENT.sub("", _STRING.sub('""', code))
     if macro := _MACROS.search(bare):
         raise _Wrong(f"{macro[1]}() is not allowed: expressions do not loop")
-    for name in program.functions():
-        if name[0] != "_" and name not in _OWN and name not in allowed and name.isidentifier():
-            known = ", ".join(sorted(allowed))
+    called = [name for name in program.functions() if name.isidentifier() and name[0] != "_" and name not in _OWN]
+    for name in called:
+        if name not in allowed or name not in FUNCTIONS:
+            known = ", ".join(sorted(allowed & FUNCTIONS.keys())) or "none"
             raise _Wrong(f"the function {name} is not allowed; allowed are {known}")
-    unknown = [name for name in program.variables() if name not in VARIABLES]
+    names = tuple(program.variables())
+    unknown = [name for name in names if name not in VARIABLES]
     if unknown:
         raise _Wrong(f"unknown name {unknown[0]}; known are {', '.join(VARIABLES)}")
-    return _Code(code, program, _members(bare), _WHOLLY_ENCODED.fullmatch(bare) is not None)
+    is_encoded = _WHOLLY_ENCODED.fullmatch(bare) is not None
+    return _Code(code, program, names, tuple(called), _members(bare), is_encoded)
 
 
 def _members(bare: str) -> tuple[tuple[str, str], ...]:

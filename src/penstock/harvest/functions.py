@@ -4,7 +4,7 @@ A failure is noted in a list that belongs to one evaluation; the template turns 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ Failures = list[str]
 _LONGEST_FORMAT = 200
 _LONGEST_PATH = 500
 _LONGEST_JSON = 65_536
+_LONGEST_TEXT = 1_048_576
 
 
 class _Refused(Exception):
@@ -73,6 +74,17 @@ def _url_encode(now: datetime, value: Any) -> Any:
     return None if value is None else quote(_text(value), safe="")
 
 
+def _replace(now: datetime, text: Any, old: Any, new: Any) -> Any:
+    del now
+    if text is None:
+        return None
+    if not isinstance(text, str) or not isinstance(old, str) or not isinstance(new, str) or not old:
+        raise _Refused("wants a text, what to replace in it and what to put there")
+    if len(text) + text.count(old) * len(new) > _LONGEST_TEXT:
+        raise _Refused(f"makes at most {_LONGEST_TEXT} characters")
+    return text.replace(old, new)
+
+
 def _now(now: datetime) -> datetime:
     return now
 
@@ -85,13 +97,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "join": _join,
     "jsonPath": _json_path,
     "urlEncode": _url_encode,
+    "replace": _replace,  # only where a source allows it by name
 }
 
 
-def bound_to(now: datetime | None, failures: Failures) -> dict[str, Callable[..., Any]]:
+def bound_to(names: Iterable[str], now: datetime | None, failures: Failures) -> dict[str, Callable[..., Any]]:
     """The functions for one evaluation, at one moment."""
     moment = now or datetime.now(UTC)
-    return {name: _noting(name, function, moment, failures) for name, function in FUNCTIONS.items()}
+    return {name: _noting(name, FUNCTIONS[name], moment, failures) for name in names}
 
 
 def _noting(name: str, function: Callable[..., Any], now: datetime, failures: Failures) -> Callable[..., Any]:

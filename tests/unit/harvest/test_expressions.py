@@ -141,6 +141,18 @@ class TestRefusing:
         assert check_template("${now()}", ["coalesce"]) == "the function now is not allowed; allowed are coalesce"
         assert check_template("${size(ids) == 2 && string(1) == '1'}", []) is None
 
+    def test_a_function_that_does_not_exist_cannot_be_allowed(self):
+        assert check_template("${system('ls')}", ["system"]) == "the function system is not allowed; allowed are none"
+
+    def test_replacing_is_there_for_sources_that_ask_for_it(self):
+        text = '(SRC:${replace(replace(join(ids, "|"), "1", "x"), "|", ") OR (")})'
+        assert "replace" in check_template(text)
+        assert Template.parse(text, ["join", "replace"]).render(CONTEXT) == "(SRC:xx) OR (x2)"
+        grow = '${replace(replace(replace(param.q, "a", param.q), "a", param.q), "a", param.q)}'
+        with pytest.raises(PenstockError) as caught:
+            Template.parse(grow, ["replace"]).render(CONTEXT | {"param": {"q": "a" * 5_000}})
+        assert "at most" in caught.value.details["reason"]
+
     def test_a_hostile_regular_expression_ends(self):
         began = time.monotonic()
         context = CONTEXT | {"param": {"q": "a" * 50_000}}
