@@ -1,0 +1,170 @@
+"""A registered source, an endpoint and an operation become one immutable snapshot with its hashes.
+
+Pure: the same input gives the same snapshot and the same hashes on any machine. What cannot work is refused here with
+every problem named, so that nothing is planned that fails at three in the night.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from penstock.harvest.compiling import checks
+from penstock.harvest.compiling.canonical import fingerprint, namespace_key
+from penstock.harvest.compiling.merge import Level, Merged, Origin, merge
+from penstock.harvest.compiling.problems import Case, Part, Problem, Source, Terms
+from penstock.harvest.compiling.prototype import prototype
+from penstock.harvest.compiling.templates import mention
+from penstock.harvest.spec import CursorType, Operation, PageType, Sections, Spec
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+
+_TERMS = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    spec: Spec
+    snapshot: dict[str, Any]
+    expr_proto_hash: str  # of what changes requests, or how answers are read
+    spec_fingerprint: str  # of the whole snapshot
+    origins: Mapping[str, Origin]  # one for each leaf of the snapshot's sections
+    removed: Mapping[str, Origin]  # keys that a null took away
+    warnings: list[str]  # what works, but not as well as it could
+
+
+@dataclass(frozen=True, slots=True)
+class CursorChoice:
+    """Which progress an operation moves. `namespace` is None where the planner gives the plan's own."""
+
+    key: str
+    type: CursorType
+    scope: Literal["GLOBAL", "EXPR", "CUSTOM"]
+    namespace: str | None
+    direction: Literal["FORWARD", "BACKFILL"]
+
+
+def compile_spec(
+    source: Source,
+    endpoint_name: str,
+    operation: Operation,
+    run: Mapping[str, Any] | None = None,
+    terms: Terms = _TERMS,
+) -> Compiled:
+    """ENDPOINT_UNKNOWN; SPEC_INVALID with every problem; HARVEST_UPDATE_IMPOSSIBLE. In `run`, the key `detail` holds
+    what this run says of the linked endpoint."""
+    if endpoint_name not in source.endpoints:
+        raise PenstockError(error_codes.ENDPOINT_UNKNOWN, endpoint=endpoint_name, endpoints=sorted(source.endpoints))
+    own = dict(run or {})
+    of_detail = own.pop("detail", {})
+    main, problems = _part(source, endpoint_name, own)
+    own_ids = mention(main.sections, "ids")
+    is_update = operation is Operation.UPDATE
+    two_phase = main.sections.batching.two_phase
+    linked = two_phase.linked_endpoint
+    detail = None
+    known = linked is not None and linked in source.endpoints and linked != endpoint_name
+    if linked is not None and known and (two_phase.enabled or (is_update and not own_ids)):
+        detail, more = _part(source, linked, of_detail, "detail.")
+        problems += more
+    main = replace(main, by_id=is_update or main.role == "DETAIL", ids_only=detail is not None or two_phase.enabled)
+    problems += checks.check(Case(source, operation, main, detail, terms))
+    if problems:
+        raise PenstockError(error_codes.SPEC_INVALID, problems=[problem.told() for problem in problems])
+    if is_update and detail is None and not own_ids:
+        raise PenstockError(error_codes.HARVEST_UPDATE_IMPOSSIBLE, endpoint=endpoint_name)
+    return _compiled(source, operation, main, detail)
+
+
+def cursor_choice(spec: Spec, *, by_age: bool = False) -> CursorChoice:
+    """`by_age`: an UPDATE that goes through records by when they were last looked at, not by id."""
+    key = spec.window.watermark_key or "updated_at"
+    match spec.operation:
+        case Operation.HARVEST if spec.window.namespace == "GLOBAL":
+            return CursorChoice(key, spec.window.cursor_type, "GLOBAL", "*", "FORWARD")
+        case Operation.HARVEST:
+            return CursorChoice(key, spec.window.cursor_type, "EXPR", namespace_key(spec), "FORWARD")
+        case Operation.BACKFILL:
+            return CursorChoice(key, CursorType.TIME, "CUSTOM", None, "BACKFILL")
+        case Operation.UPDATE if by_age:
+            return CursorChoice("refresh_checked_at", CursorType.TIME, "CUSTOM", None, "FORWARD")
+        case Operation.UPDATE:
+            return CursorChoice("provider_id", CursorType.ID, "CUSTOM", None, "FORWARD")
+
+
+def _part(source: Source, endpoint_name: str, run: Mapping[str, Any], prefix: str = "") -> tuple[Part, list[Problem]]:
+    endpoint = source.endpoints[endpoint_name]
+    levels = source.levels(endpoint_name)
+    home = levels[-1].origin if levels else f"{source.provenance_code} {endpoint_name}"
+    if endpoint.linked_endpoint is not None:
+        link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint.linked_endpoint}}}
+        levels = [Level("endpoint", _home_of(levels, home), link), *levels]
+    merged = merge([*levels, Level("run", "this run", run)])
+    sections, problems = checks.read(merged, home, prefix)
+    part = Part(endpoint_name, endpoint.role, home, sections, merged, prefix, by_id=bool(prefix))
+    return part, problems
+
+
+def _home_of(levels: list[Level], home: str) -> str:
+    return next((level.origin for level in levels if level.name == "endpoint"), home)
+
+
+def _compiled(source: Source, operation: Operation, main: Part, detail: Part | None) -> Compiled:
+    spec = Spec.read(
+        {
+            **_dumped(main.sections),
+            "provenanceCode": source.provenance_code,
+            "endpointName": main.endpoint_name,
+            "role": main.role,
+            "operation": operation,
+            "registryVersion": source.version,
+            "detail": _dumped(detail.sections) if detail else None,
+            "detailEndpoint": detail.endpoint_name if detail else None,
+        }
+    )
+    snapshot = spec.snapshot()
+    return Compiled(
+        spec=spec,
+        snapshot=snapshot,
+        expr_proto_hash=fingerprint(prototype(snapshot)),
+        spec_fingerprint=fingerprint(snapshot),
+        origins={**_origins(main.merged, snapshot), **(_origins(detail.merged, snapshot, "detail.") if detail else {})},
+        removed={
+            f"{part.prefix}{key}": origin
+            for part in (main, detail)
+            if part
+            for key, origin in part.merged.removed.items()
+        },
+        warnings=_warnings(spec),
+    )
+
+
+def _dumped(sections: Sections) -> dict[str, Any]:
+    return sections.model_dump(mode="json", by_alias=True)
+
+
+def _origins(merged: Merged, snapshot: dict[str, Any], prefix: str = "") -> dict[str, Origin]:
+    """With the values as the snapshot has them: `10m` in a file is PT10M."""
+    whole = snapshot["detail"] if prefix else snapshot
+    return {f"{prefix}{key}": replace(origin, value=_at(whole, key)) for key, origin in sorted(merged.origins.items())}
+
+
+def _at(value: Any, key: str) -> Any:
+    """Keys of templates may hold dots themselves: the longest name that is there counts."""
+    if key in value:
+        return value[key]
+    head, _, rest = key.partition(".")
+    return _at(value[head], rest)
+
+
+def _warnings(spec: Spec) -> list[str]:
+    if spec.operation is Operation.UPDATE:
+        return ["updatedAtWithoutWindow"] if (spec.detail or spec).response.updated_at_from == "WINDOW" else []
+    by_size = spec.pagination.type in {PageType.OFFSET, PageType.PAGE, PageType.TIME}
+    degraded = {
+        "noCount": spec.count is None and spec.response.total_path is None,
+        "hasNextByPageSize": by_size and spec.pagination.has_more_path is None,
+        "clientFilter": not spec.window.supports_updated_since,
+        "orderNotStated": spec.pagination.order_by is None,
+        "updatedAtFromWindow": (spec.detail or spec).response.updated_at_from == "WINDOW",
+    }
+    return [name for name, applies in degraded.items() if applies]

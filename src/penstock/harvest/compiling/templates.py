@@ -1,0 +1,78 @@
+"""The `${…}` in templates, found; whether one can be compiled is asked of CEL."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import cel
+
+from penstock.harvest.spec import Sections
+
+TemplateCheck = Callable[[str, Sequence[str]], str | None]  # text, allowed functions -> what is wrong with it
+
+
+def expressions(text: str) -> list[str]:
+    """What stands between `${` and its own `}`. ValueError when one is not closed."""
+    found = []
+    start = text.find("${")
+    while start >= 0:
+        end = _closing(text, start + 2)
+        found.append(text[start + 2 : end])
+        start = text.find("${", end)
+    return found
+
+
+def _closing(text: str, start: int) -> int:
+    depth, quote = 1, ""
+    position = start
+    while position < len(text):
+        letter = text[position]
+        if quote:
+            position += letter == "\\"
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter == "{") - (letter == "}")
+            if depth == 0:
+                return position
+        position += 1
+    raise ValueError(f"'${{' at {start - 2} is never closed")
+
+
+def compiles(text: str, _allowed: Sequence[str]) -> str | None:
+    """The least that can be asked of a template."""
+    try:
+        for expression in expressions(text):
+            cel.compile(expression)
+    except ValueError as wrong:
+        return str(wrong).splitlines()[0]
+    return None
+
+
+def in_sections(sections: Sections) -> Iterator[tuple[str, str]]:
+    """Every template, with the key that it stands at."""
+    http = sections.http
+    yield "http.pathTemplate", http.path_template
+    for name, template in (
+        ("http.headersTemplate", http.headers_template),
+        ("http.queryTemplate", http.query_template),
+        ("http.bodyTemplate", http.body_template),
+        ("count.queryTemplate", sections.count.query_template if sections.count else {}),
+    ):
+        yield from ((f"{name}.{key}", text) for key, text in template.items())
+    for param in sections.mapping.request_params:
+        if param.expr is not None:
+            yield f"mapping.requestParams.{param.name}", param.expr
+
+
+def mention(sections: Sections, *names: str) -> bool:
+    """Does any template speak of one of these variables?"""
+    word = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)")
+    return any(word.search(part) for _, text in in_sections(sections) for part in _readable(text))
+
+
+def _readable(text: str) -> list[str]:
+    try:
+        return expressions(text)
+    except ValueError:
+        return [text]
