@@ -95,4 +95,4 @@ def _number(value: float) -> str:
 def _instant(value: datetime) -> str:
     if value.tzinfo is None:
         raise ValueError(f"{value} has no time zone")
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -50,7 +50,7 @@ def _refused(error: Any, merged: Merged, home: str, prefix: str) -> Problem:
     if any(isinstance(step, int) for step in place):  # inside a list, whose origin is that of the whole list
         key = ".".join(str(step) for step in place)
     rule = CODES if error["type"] in _NOT_A_CODE else RULES[_BY_SECTION.get(str(place[0]), CODES.number) - 1]
-    said = error["msg"].removeprefix("Value error, ")
+    said = "a value is needed" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
     return _problem(rule, f"{prefix}{key}", origin_text(merged, leaf, home), (f"值无效：{said}", said))
 
 

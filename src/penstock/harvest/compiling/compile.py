@@ -67,7 +67,9 @@ def compile_spec(
         detail, more = _part(source, linked, of_detail, "detail.")
         problems += more
     main = replace(main, by_id=is_update or main.role == "DETAIL", ids_only=detail is not None or two_phase.enabled)
-    problems += checks.check(Case(source, operation, main, detail, terms))
+    refused = {problem.key for problem in problems}  # said once is enough
+    found = checks.check(Case(source, operation, main, detail, terms))
+    problems += [problem for problem in found if problem.key not in refused]
     if problems:
         raise PenstockError(error_codes.SPEC_INVALID, problems=[problem.told() for problem in problems])
     if is_update and detail is None and not own_ids:
@@ -97,15 +99,11 @@ def _part(source: Source, endpoint_name: str, run: Mapping[str, Any], prefix: st
     home = levels[-1].origin if levels else f"{source.provenance_code} {endpoint_name}"
     if endpoint.linked_endpoint is not None:
         link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint.linked_endpoint}}}
-        levels = [Level("endpoint", _home_of(levels, home), link), *levels]
+        levels = [Level("endpoint", home, link), *levels]
     merged = merge([*levels, Level("run", "this run", run)])
     sections, problems = checks.read(merged, home, prefix)
     part = Part(endpoint_name, endpoint.role, home, sections, merged, prefix, by_id=bool(prefix))
     return part, problems
-
-
-def _home_of(levels: list[Level], home: str) -> str:
-    return next((level.origin for level in levels if level.name == "endpoint"), home)
 
 
 def _compiled(source: Source, operation: Operation, main: Part, detail: Part | None) -> Compiled:

@@ -66,7 +66,7 @@ def _lay_model(merged: Merged, target: dict[str, Any], level: Level, model: type
             continue
         nested, is_map = _shape(fields[key])
         if nested is not None and isinstance(value, Mapping):
-            if not isinstance(target.get(key), dict):
+            if not isinstance(target.setdefault(key, {}), dict):
                 _begin(merged, target, nested, (key, path))
             _lay_model(merged, target[key], level, nested, (value, f"{path}."))
         elif is_map and isinstance(value, Mapping):
@@ -112,10 +112,13 @@ def _say(merged: Merged, path: str, origin: Origin) -> None:
 
 
 def _forget(merged: Merged, path: str) -> Origin | None:
-    """Takes away the leaf, or the leaves below, that something else now stands for."""
-    for key in [key for key in merged.origins if key.startswith(f"{path}.")]:
-        del merged.origins[key]
-    return merged.origins.pop(path, None)
+    """Takes away the leaf, or the leaves below, that something else now stands for, and returns it: leaves as one."""
+    below = {key: merged.origins.pop(key) for key in list(merged.origins) if key.startswith(f"{path}.")}
+    if not below:
+        return merged.origins.pop(path, None)
+    strongest = max(below.values(), key=lambda origin: STRENGTH.index(origin.level))
+    whole = {key.removeprefix(f"{path}."): origin.value for key, origin in below.items()}
+    return Origin(strongest.level, strongest.origin, whole)
 
 
 def _shape(annotation: Any) -> tuple[type[Section] | None, bool]:

@@ -45,7 +45,7 @@ def compiles(text: str, _allowed: Sequence[str]) -> str | None:
         for expression in expressions(text):
             cel.compile(expression)
     except ValueError as wrong:
-        return str(wrong).splitlines()[0]
+        return str(wrong).splitlines()[0].partition(" expecting {")[0]  # CEL lists every token there is
     return None
 
 

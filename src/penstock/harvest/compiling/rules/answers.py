@@ -64,6 +64,8 @@ def _all_paths(sections: Sections) -> Iterator[tuple[str, str]]:
 
 
 def _jsonpath(path: str) -> str | None:
+    if not path.startswith("$"):
+        return "a JSONPath begins with $"
     try:
         _JSON.compile(path)
     except jsonpath.JSONPathError as wrong:
