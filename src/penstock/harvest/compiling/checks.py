@@ -1,10 +1,11 @@
 """Runs the nine rules and collects every problem, so that a file is corrected once and not nine times."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from penstock.harvest.compiling.merge import Merged
+from penstock.harvest.compiling.merge import Level, Merged
 from penstock.harvest.compiling.problems import Case, Problem, Rule, origin_text
 from penstock.harvest.compiling.rules import CODES, RULES
 from penstock.harvest.spec import Sections
@@ -24,7 +25,7 @@ def check(case: Case) -> list[Problem]:
     ]
 
 
-def read(merged: Merged, home: str, prefix: str = "") -> tuple[Sections, list[Problem]]:
+def read(merged: Merged, levels: Sequence[Level], prefix: str = "") -> tuple[Sections, list[Problem]]:
     """The sections as a model. What the model refuses becomes a problem and counts as not said, so that the rules can
     still look at the rest."""
     problems = [
@@ -35,7 +36,7 @@ def read(merged: Merged, home: str, prefix: str = "") -> tuple[Sections, list[Pr
         return Sections.model_validate(merged.sections), problems
     except ValidationError as refused:
         errors = refused.errors(include_url=False)
-    told = {problem.key: problem for problem in (_refused(error, merged, home, prefix) for error in errors)}
+    told = {problem.key: problem for problem in (_refused(error, merged, levels, prefix) for error in errors)}
     problems += told.values()
     without = _without(merged.sections, [error["loc"] for error in errors])
     try:
@@ -44,14 +45,14 @@ def read(merged: Merged, home: str, prefix: str = "") -> tuple[Sections, list[Pr
         return Sections(), problems
 
 
-def _refused(error: Any, merged: Merged, home: str, prefix: str) -> Problem:
+def _refused(error: Any, merged: Merged, levels: Sequence[Level], prefix: str) -> Problem:
     place = error["loc"]
     key = leaf = _leaf(merged, ".".join(str(step) for step in place))
     if any(isinstance(step, int) for step in place):  # inside a list, whose origin is that of the whole list
         key = ".".join(str(step) for step in place)
     rule = CODES if error["type"] in _NOT_A_CODE else RULES[_BY_SECTION.get(str(place[0]), CODES.number) - 1]
     said = "a value is needed" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
-    return _problem(rule, f"{prefix}{key}", origin_text(merged, leaf, home), (f"值无效：{said}", said))
+    return _problem(rule, f"{prefix}{key}", origin_text(merged, leaf, levels), (f"值无效：{said}", said))
 
 
 def _problem(rule: Rule, key: str, origin: str, said: tuple[str, str]) -> Problem:

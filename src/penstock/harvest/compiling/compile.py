@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from penstock.harvest.compiling import checks
 from penstock.harvest.compiling.canonical import fingerprint, namespace_key
-from penstock.harvest.compiling.merge import Level, Merged, Origin, merge
+from penstock.harvest.compiling.merge import STRENGTH, Level, Merged, Origin, merge
 from penstock.harvest.compiling.problems import Case, Part, Problem, Source, Terms
 from penstock.harvest.compiling.prototype import prototype
 from penstock.harvest.compiling.templates import mention
@@ -19,6 +19,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
 _TERMS = Terms()
+_THIS_RUN = "this run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +55,13 @@ def compile_spec(
     what this run says of the linked endpoint."""
     if endpoint_name not in source.endpoints:
         raise PenstockError(error_codes.ENDPOINT_UNKNOWN, endpoint=endpoint_name, endpoints=sorted(source.endpoints))
-    own = dict(run or {})
-    of_detail = own.pop("detail", {})
-    main, problems = _part(source, endpoint_name, own)
-    own_ids = mention(main.sections, "ids")
-    is_update = operation is Operation.UPDATE
-    two_phase = main.sections.batching.two_phase
-    linked = two_phase.linked_endpoint
-    detail = None
-    known = linked is not None and linked in source.endpoints and linked != endpoint_name
-    if linked is not None and known and (two_phase.enabled or (is_update and not own_ids)):
-        detail, more = _part(source, linked, of_detail, "detail.")
-        problems += more
-    main = replace(main, by_id=is_update or main.role == "DETAIL", ids_only=detail is not None or two_phase.enabled)
+    main, detail, problems = _parts(source, endpoint_name, operation, run or {})
     refused = {problem.key for problem in problems}  # said once is enough
     found = checks.check(Case(source, operation, main, detail, terms))
     problems += [problem for problem in found if problem.key not in refused]
     if problems:
         raise PenstockError(error_codes.SPEC_INVALID, problems=[problem.told() for problem in problems])
-    if is_update and detail is None and not own_ids:
+    if operation is Operation.UPDATE and detail is None and not mention(main.sections, "ids"):
         raise PenstockError(error_codes.HARVEST_UPDATE_IMPOSSIBLE, endpoint=endpoint_name)
     return _compiled(source, operation, main, detail)
 
@@ -93,17 +82,49 @@ def cursor_choice(spec: Spec, *, by_age: bool = False) -> CursorChoice:
             return CursorChoice("provider_id", CursorType.ID, "CUSTOM", None, "FORWARD")
 
 
-def _part(source: Source, endpoint_name: str, run: Mapping[str, Any], prefix: str = "") -> tuple[Part, list[Problem]]:
+def _parts(
+    source: Source, endpoint_name: str, operation: Operation, run: Mapping[str, Any]
+) -> tuple[Part, Part | None, list[Problem]]:
+    merged, levels = _merged(source, endpoint_name, {key: run[key] for key in run if key != "detail"})
+    role, is_update = source.endpoints[endpoint_name].role, operation is Operation.UPDATE
+    first, _ = checks.read(merged, levels)
+    two_phase = first.batching.two_phase
+    linked = two_phase.linked_endpoint if two_phase.enabled or (is_update and not mention(first, "ids")) else None
+    detail: Part | None = None
+    problems: list[Problem] = []
+    of_detail = run.get("detail", {})
+    if linked is not None and linked in source.endpoints and linked != endpoint_name and isinstance(of_detail, Mapping):
+        below = _merged(source, linked, of_detail)
+        _share_batch_size(merged, below[0])
+        sections, problems = checks.read(*below, "detail.")
+        detail = Part(linked, source.endpoints[linked].role, below[1], sections, below[0], "detail.", by_id=True)
+    elif of_detail != {}:
+        merged.unknown["detail"] = Origin("run", _THIS_RUN, of_detail)
+    sections, own = checks.read(merged, levels)
+    by_id, ids_only = is_update or role == "DETAIL", two_phase.enabled or detail is not None
+    main = Part(endpoint_name, role, levels, sections, merged, by_id=by_id, ids_only=ids_only)
+    return main, detail, [*own, *problems]
+
+
+def _merged(source: Source, endpoint_name: str, run: Mapping[str, Any]) -> tuple[Merged, tuple[Level, ...]]:
     endpoint = source.endpoints[endpoint_name]
     levels = source.levels(endpoint_name)
-    home = levels[-1].origin if levels else f"{source.provenance_code} {endpoint_name}"
     if endpoint.linked_endpoint is not None:
         link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint.linked_endpoint}}}
-        levels = [Level("endpoint", home, link), *levels]
-    merged = merge([*levels, Level("run", "this run", run)])
-    sections, problems = checks.read(merged, home, prefix)
-    part = Part(endpoint_name, endpoint.role, home, sections, merged, prefix, by_id=bool(prefix))
-    return part, problems
+        levels = [Level("endpoint", levels[-1].origin if levels else source.provenance_code, link), *levels]
+    whole = (*levels, Level("run", _THIS_RUN, run))
+    return merge(whole), whole
+
+
+def _share_batch_size(main: Merged, detail: Merged) -> None:
+    """Ids are asked for in one size, whichever of the two endpoints says it; of equally strong words, the detail's."""
+    key = "batching.idBatchSize"
+    if key not in main.origins or key not in detail.origins:
+        return  # one of the sections is not a section: refused elsewhere
+    said = max(detail.origins[key], main.origins[key], key=lambda origin: STRENGTH.index(origin.level))
+    for merged in (main, detail):
+        merged.origins[key] = said
+        merged.sections["batching"]["idBatchSize"] = said.value
 
 
 def _compiled(source: Source, operation: Operation, main: Part, detail: Part | None) -> Compiled:

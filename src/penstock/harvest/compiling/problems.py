@@ -1,12 +1,12 @@
 """What the rules look at, and what they say: every problem names the rule, the key, where it was written, and why."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from penstock.harvest.compiling.merge import Level, Merged, Origin
 from penstock.harvest.compiling.templates import TemplateCheck, compiles
-from penstock.harvest.spec import Operation, Sections
+from penstock.harvest.spec import Expr, Operation, Sections
 
 
 class Endpoint(Protocol):
@@ -35,6 +35,7 @@ class Terms:
     """What the checks need to know from outside: the dictionaries, and who can read a template."""
 
     known_codes: Mapping[str, frozenset[str]] | None = None  # by type; None: only the model's own names count
+    functions: frozenset[str] = frozenset(Expr().allowed_functions)  # all that there are; a source may allow fewer
     check_template: TemplateCheck = compiles
 
 
@@ -50,7 +51,7 @@ class Part:
 
     endpoint_name: str
     role: str
-    home: str  # where the endpoint is written, for keys that nobody wrote
+    levels: tuple[Level, ...]  # what is written of it, the weakest first
     sections: Sections
     merged: Merged
     prefix: str = ""  # of its keys: "detail." for the linked endpoint
@@ -58,7 +59,7 @@ class Part:
     ids_only: bool = False  # its answers are lists of ids
 
     def origin(self, key: str) -> str:
-        return origin_text(self.merged, key, self.home)
+        return origin_text(self.merged, key, self.levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,15 @@ class Problem:
         }
 
 
-def origin_text(merged: Merged, key: str, home: str) -> str:
-    """The file and place to look at. What nobody wrote is missing where the endpoint is written."""
+def origin_text(merged: Merged, key: str, levels: Sequence[Level]) -> str:
+    """The file and place to look at. What nobody wrote is missing where the rest of its section is written."""
     written = _nearest(merged, key)
-    return home if written is None or written.level == "platform" else written.origin
+    if written is not None and written.level != "platform":
+        return written.origin
+    section = key.partition(".")[0]
+    static = [level for level in levels if level.name != "run"]
+    beside = [level.origin for level in static if section in level.sections]
+    return next(reversed(beside or [level.origin for level in static]), "nowhere")
 
 
 def _nearest(merged: Merged, key: str) -> Origin | None:

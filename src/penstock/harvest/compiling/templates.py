@@ -13,6 +13,7 @@ TemplateCheck = Callable[[str, Sequence[str]], str | None]  # text, allowed func
 def expressions(text: str) -> list[str]:
     """What stands between `${` and its own `}`. ValueError when one is not closed."""
     found = []
+    text = text.replace("$${", "   ")  # how to write `${` itself
     start = text.find("${")
     while start >= 0:
         end = _closing(text, start + 2)

@@ -6,11 +6,11 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.source_files import WrittenSource
 
 from penstock.harvest.compiling.canonical import canonical_bytes, fingerprint
 from penstock.harvest.compiling.compile import compile_spec
 from penstock.harvest.spec import Operation, Spec
-from tests.support.source_files import WrittenSource
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
 values = st.recursive(

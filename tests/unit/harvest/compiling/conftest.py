@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-
 from tests.support.source_files import WrittenSource
 
 _PATHS = {"itemsPath": "$.items", "idPath": "$.id", "updatedAtPath": "$.updated"}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.unit.harvest.compiling.canonical_vectors import VECTORS, WHOLE
 
 from penstock.harvest.compiling.canonical import canonical_bytes, fingerprint, namespace_key
-from tests.unit.harvest.compiling.canonical_vectors import VECTORS, WHOLE
 
 SOURCES = Path(__file__).parents[4] / "src"
 PROGRAM = Path(__file__).with_name("canonical_vectors.py")

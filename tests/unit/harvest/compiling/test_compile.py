@@ -67,6 +67,31 @@ class TestTwoPhases:
         compiled = compile_spec(demo(TWO_PHASE, {}), "works", HARVEST, {"detail": {"rateLimit": {"qps": 0.5}}})
         assert (compiled.spec.detail.rate_limit.qps, compiled.spec.rate_limit.qps) == (0.5, 1)
 
+    @pytest.mark.parametrize(
+        ("works", "details", "size"),
+        [
+            ({}, {"idBatchSize": 50}, 50),
+            ({"idBatchSize": 50}, {}, 50),
+            ({"idBatchSize": 50}, {"idBatchSize": 60}, 60),
+            ({}, {}, 200),
+        ],
+    )
+    def test_ids_are_asked_for_in_one_size_whichever_endpoint_says_it(self, demo, works, details, size):
+        source = demo({"linkedEndpoint": "details", "batching": {"twoPhase": {"enabled": True}, **works}},
+                      {"batching": details})  # fmt: skip
+        spec = compile_spec(source, "works", HARVEST).spec
+        assert (spec.batching.id_batch_size, spec.detail.batching.id_batch_size) == (size, size)
+
+    @pytest.mark.parametrize("broken", [{"batching": 5}, {"batching": None}, {"http": []}])
+    def test_a_detail_endpoint_that_cannot_be_read_is_refused(self, demo, broken):
+        problems = refusal(demo(TWO_PHASE, broken), "works", HARVEST).details["problems"]
+        assert {problem["key"].split(".")[0] for problem in problems} == {"detail"}
+
+    @pytest.mark.parametrize("said", [5, [], {"rateLimit": {"qps": 1}}])
+    def test_a_run_cannot_speak_of_details_that_are_not_there(self, demo, said):
+        (problem,) = refusal(demo(), "works", HARVEST, {"detail": said}).details["problems"]
+        assert (problem["key"], problem["origin"]) == ("detail", "this run")
+
 
 class TestFetchingById:
     def test_a_detail_endpoint_is_used_when_there_is_one(self, demo):

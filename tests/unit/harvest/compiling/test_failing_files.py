@@ -3,15 +3,16 @@
 import json
 import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from tests.support.source_files import WrittenSource
 
 from penstock.harvest.compiling.compile import compile_spec
 from penstock.harvest.compiling.problems import Terms
 from penstock.harvest.compiling.rules import RULES
 from penstock.harvest.spec import Operation
 from penstock.kernel.errors import PenstockError
-from tests.support.source_files import WrittenSource
 
 FILES = sorted((Path(__file__).parent / "failing").glob("*.yaml"))
 
@@ -99,7 +100,7 @@ class TestCollecting:
 
 
 class TestDictionaries:
-    CODES = {
+    CODES: ClassVar = {
         "http_method": {"GET"},
         "reg_auth_type": {"NONE"},
         "reg_endpoint_role": {"SEARCH"},

@@ -23,7 +23,7 @@ def _check(case: Case) -> Found:
     for complaint in _link(case):
         yield case.main, complaint
     if case.detail is not None:
-        for complaint in _detail(case.main, case.detail):
+        for complaint in _detail(case.detail):
             yield case.detail, complaint
 
 
@@ -54,19 +54,12 @@ def _link(case: Case) -> Iterator[Complaint]:
         yield Complaint(_LINK, f"端点 {linked} 不是 DETAIL", f"the endpoint {linked} is not a DETAIL endpoint")
 
 
-def _detail(main: Part, detail: Part) -> Iterator[Complaint]:
+def _detail(detail: Part) -> Iterator[Complaint]:
     if not mention(detail.sections, "ids"):
         yield Complaint("http.queryTemplate", "详情端点没有模板使用 ids", "no template of the detail endpoint uses ids")
     if detail.sections.batching.two_phase.enabled:
         yield Complaint(
             "batching.twoPhase.enabled", "详情端点自己不能再分两段", "a detail endpoint has no second phase of its own"
-        )
-    size, limit = main.sections.batching.id_batch_size, detail.sections.batching.max_id_batch_size
-    if limit is not None and size > limit:
-        yield Complaint(
-            "batching.maxIdBatchSize",
-            f"搜索端点的 idBatchSize {size} 超过详情端点的上限 {limit}",
-            f"the search endpoint's idBatchSize {size} is more than the detail endpoint takes ({limit})",
         )
 
 

@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
 from penstock.harvest.compiling.templates import expressions, in_sections
-from penstock.harvest.spec import Expr, Sections
+from penstock.harvest.spec import Sections
 
-FUNCTIONS = frozenset(Expr().allowed_functions)  # all that there are; a source may allow fewer
 _SECRET = re.compile(
     r"(?i)(^|[-_.])(api[-_]?key|apikey|(access|auth|api|secret|plus[-_]api|refresh|bearer)[-_]?token|secret|client[-_]?secret"
     r"|password|passwd|authorization|proxy-authorization|x-els-apikey|signature|private[-_]?key)$"
@@ -92,7 +91,7 @@ def _parts(text: str) -> list[str]:
 def _templates(case: Case, part: Part) -> Iterator[Complaint]:
     allowed = part.sections.expr.allowed_functions
     for name in allowed:
-        if name not in FUNCTIONS:
+        if name not in case.terms.functions:
             yield Complaint("expr.allowedFunctions", f"没有函数 {name}", f"there is no function {name}")
     for key, text in in_sections(part.sections):
         wrong = case.terms.check_template(text, allowed)
