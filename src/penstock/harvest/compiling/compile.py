@@ -66,6 +66,20 @@ def compile_spec(
     return _compiled(source, operation, main, detail)
 
 
+def check_source(source: Source, terms: Terms = _TERMS) -> list[dict[str, Any]]:
+    """Every problem of every endpoint, for the one thing that it must be able to do: a DETAIL endpoint answers for ids,
+    any other is harvested."""
+    problems: dict[str, dict[str, Any]] = {}
+    for name, endpoint in source.endpoints.items():
+        try:
+            compile_spec(source, name, Operation.UPDATE if endpoint.role == "DETAIL" else Operation.HARVEST, {}, terms)
+        except PenstockError as refused:
+            if refused.code is not error_codes.SPEC_INVALID:
+                raise
+            problems |= {problem["message_en"]: problem for problem in refused.details["problems"]}
+    return list(problems.values())
+
+
 def cursor_choice(spec: Spec, *, by_age: bool = False) -> CursorChoice:
     """`by_age`: an UPDATE that goes through records by when they were last looked at, not by id."""
     key = spec.window.watermark_key or "updated_at"

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.harvest.compiling.canonical import fingerprint
-from penstock.harvest.compiling.compile import CursorChoice, compile_spec, cursor_choice
+from penstock.harvest.compiling.compile import CursorChoice, check_source, compile_spec, cursor_choice
 from penstock.harvest.compiling.explain import explain
 from penstock.harvest.spec import CursorType, Operation, Spec
 from penstock.kernel.errors import PenstockError
@@ -114,6 +114,20 @@ class TestFetchingById:
 
     def test_a_detail_endpoint_can_be_named_itself(self, demo):
         assert compile_spec(demo(details={}), "details", UPDATE).spec.role == "DETAIL"
+
+
+class TestWholeSources:
+    def test_a_source_that_can_be_harvested_has_no_problems(self, demo):
+        assert check_source(demo(TWO_PHASE, {})) == []
+
+    def test_the_problems_of_all_endpoints_come_together_and_each_once(self, demo):
+        source = demo({"window": {"watermarkKey": None}}, {"response": {"idPath": None}}, {"rateLimit": {"cost": 5}})
+        found = [(problem["origin"], problem["key"]) for problem in check_source(source)]
+        assert found == [
+            ("demo.yaml endpoints.works", "window.watermarkKey"),
+            ("demo.yaml defaults", "rateLimit.cost"),
+            ("demo.yaml endpoints.details", "response.idPath"),
+        ]
 
 
 class TestDegradations:

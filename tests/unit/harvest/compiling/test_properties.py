@@ -69,7 +69,7 @@ anything = of({**HOW_FAST, **WHAT})
 levels = st.lists(
     st.builds(lambda name, said: Level(name, f"{name}!", said), st.sampled_from(STRENGTH[1:]), anything), max_size=5
 )
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def leaves(value: Any, prefix: str = "") -> dict[str, Any]:

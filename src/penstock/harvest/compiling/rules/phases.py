@@ -22,9 +22,10 @@ def _check(case: Case) -> Found:
         )
     for complaint in _link(case):
         yield case.main, complaint
-    if case.detail is not None:
-        for complaint in _detail(case.detail):
-            yield case.detail, complaint
+    for part in case.parts:
+        if part.role == "DETAIL" or part is case.detail:
+            for complaint in _detail(part):
+                yield part, complaint
 
 
 def _sizes(part: Part) -> Iterator[Complaint]:
