@@ -1,5 +1,11 @@
 """From a source, an endpoint and an operation to a snapshot."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from penstock.harvest.compiling.canonical import fingerprint
@@ -8,6 +14,7 @@ from penstock.harvest.compiling.explain import explain
 from penstock.harvest.spec import CursorType, Operation, Spec
 from penstock.kernel.errors import PenstockError
 
+ROOT = Path(__file__).parents[4]
 HARVEST, BACKFILL, UPDATE = Operation.HARVEST, Operation.BACKFILL, Operation.UPDATE
 TWO_PHASE = {"batching": {"twoPhase": {"enabled": True}}, "linkedEndpoint": "details"}
 
@@ -46,6 +53,25 @@ class TestSnapshots:
         )
         assert compiled.spec.pagination.page_size == 7
         assert compiled.origins["pagination.pageSize"].level == "run"
+
+    def test_another_process_with_another_hash_seed_gets_the_same_hashes(self, demo):
+        here = compile_spec(demo(TWO_PHASE, {}), "works", HARVEST)
+        program = (
+            "import json, sys; from tests.support.source_files import WrittenSource;"
+            "from penstock.harvest.compiling.compile import compile_spec; from penstock.harvest.spec import Operation;"
+            "found = compile_spec(WrittenSource(json.load(sys.stdin)), 'works', Operation.HARVEST);"
+            "print(found.spec_fingerprint, found.expr_proto_hash)"
+        )
+        for seed in ("1", "77"):
+            there = subprocess.run(
+                [sys.executable, "-c", program],
+                input=json.dumps(demo(TWO_PHASE, {}).document).encode(),
+                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+                capture_output=True,
+                check=True,
+                timeout=60,
+            )
+            assert there.stdout.decode().split() == [here.spec_fingerprint, here.expr_proto_hash]
 
 
 class TestTwoPhases:
