@@ -490,6 +490,7 @@ create table reg_provenance_version (                -- every version as it was 
   document        jsonb not null,
   document_hash   text not null,
   changes         jsonb not null default '[]',       -- [{path, before, after}] against the version before
+  origins         jsonb not null default '{}',       -- dotted key → file:line, for people
   applied_at      timestamptz not null default now(),
   applied_by      text not null,
   primary key (provenance_code, version)
@@ -502,6 +503,7 @@ create table reg_prov_endpoint_def (
   linked_endpoint text,                              -- of a SEARCH: where details come from
   params          jsonb not null default '{}',       -- what is asked for: part of the cursor's namespace
   defaults        jsonb not null default '{}',       -- sections, weaker than the *_cfg rows
+  sections        jsonb not null default '{}',       -- as strong as the *_cfg rows: auth, count, planning, mapping.sink
   primary key (provenance_code, endpoint_name)
 );
 create table reg_prov_http_cfg (

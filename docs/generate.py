@@ -6,6 +6,7 @@ from pathlib import Path
 from penstock.api.http_status import status_of
 from penstock.bootstrap import GROUPS
 from penstock.documents.states import JOB, PAGE
+from penstock.harvest.registry.schema import schema_text
 from penstock.harvest.states import PLAN, RUN, SLICE, TASK
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.settings import SettingsGroup, display
@@ -69,7 +70,11 @@ def states(machine: Machine) -> str:
 
 
 def pages() -> dict[Path, str]:
-    made = {DOCS / "errors.md": errors(), DOCS / "settings.md": settings()}
+    made = {
+        DOCS / "errors.md": errors(),
+        DOCS / "settings.md": settings(),
+        DOCS / "source.schema.json": schema_text(),
+    }
     for machine in MACHINES:
         made[DOCS / "states" / f"{machine.entity}.md"] = states(machine)
     return made

@@ -16,6 +16,7 @@ from penstock.cli import (
     cancel,
     config,
     doctor,
+    harvest,
     job,
     jobs,
     migrate,
@@ -44,7 +45,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PARTS = (
-    up, upload, jobs, job, cancel, requeue, role_commands, doctor, config, token, sign_in, migrate, bench, version,
+    up, upload, jobs, job, cancel, requeue, harvest, role_commands, doctor, config, token, sign_in, migrate, bench,
+    version,
 )  # fmt: skip
 for part in PARTS:
     part.register(app)

@@ -12,6 +12,13 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 def read_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
+    try:
+        return _read(value)
+    except OverflowError:
+        raise ValueError(f"{value!r} is longer than any duration can be") from None
+
+
+def _read(value: Any) -> timedelta:
     text = value.strip() if isinstance(value, str) else ""
     if short := _SHORT.fullmatch(text):
         return timedelta(seconds=float(short["number"]) * _UNITS[short["unit"]])

@@ -1,1 +1,20 @@
 """`penstock harvest …`: records of other systems. Each command lives in a file of its own."""
+
+import typer
+
+from penstock.cli.harvest import apply, schema, sources
+
+harvest = typer.Typer(
+    name="harvest",
+    help="Records of other systems, fetched through their APIs: which sources there are, and how they are asked.",
+    epilog="Example: penstock harvest apply --all",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+PARTS = (sources, apply, schema)
+for part in PARTS:
+    part.register(harvest)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(harvest)
