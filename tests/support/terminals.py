@@ -48,6 +48,9 @@ class Terminal:
                 assert wanted in self.text, f"it did not say {wanted!r}:\n{self.text}"
             time.sleep(0.02)
 
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 

@@ -30,6 +30,7 @@ COMMANDS = (
     "job",
     "cancel",
     "requeue",
+    "harvest",
     "serve",
     "worker",
     "scheduler",

@@ -107,7 +107,6 @@ def wrong_value(kind: str, context: Mapping[str, Any], said: str, given: Any) ->
     choices = str(context.get("expected", "")).replace("'", "").replace(" or ", ", ").split(", ")
     context = {**context, "expected": ", ".join(choices)}
     zh, en = sentence.zh.format(**context), sentence.en.format(**context)
-    if kind in {"literal_error", "enum"} and isinstance(given, str):
-        if meant := closest(given, choices):
-            return Sentence(f"{zh}；是否想写 {meant}？", f"{en}; did you mean {meant}?")
+    if kind in {"literal_error", "enum"} and isinstance(given, str) and (meant := closest(given, choices)):
+        return Sentence(f"{zh}；是否想写 {meant}？", f"{en}; did you mean {meant}?")
     return Sentence(zh, en)

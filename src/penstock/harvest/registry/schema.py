@@ -15,7 +15,13 @@ _DURATION = r"^(P(\d+W)?(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?|\d+(\.\d+)?\s*(
 
 
 class _ForEditors(GenerateJsonSchema):
-    """Durations may be short (`10m`), which the format "duration" does not allow."""
+    """Durations may be short (`10m`), which the format "duration" does not allow; templates may be numbers."""
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        made = super().dict_schema(schema)
+        if made.get("additionalProperties") == {"type": "string"}:
+            made["additionalProperties"] = {"type": ["string", "number"]}
+        return made
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:  # noqa: ARG002  as inherited
         return {"type": "string", "pattern": _DURATION, "examples": ["10m", "PT10M", "1d"]}
