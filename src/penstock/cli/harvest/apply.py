@@ -5,7 +5,7 @@ import getpass
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -14,11 +14,11 @@ from penstock.cli import screen
 from penstock.cli.harvest.files import files_in, open_database, read_files, sources_directory
 from penstock.cli.options import AsJson, Data
 from penstock.cli.screen import Refusal, printable
+from penstock.kernel.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.harvest.registry.apply import Applied, Change, Diff
     from penstock.harvest.registry.document import SourceDocument
-    from penstock.harvest.registry.problems import Problem
 
 _LONG = 200
 
@@ -43,12 +43,17 @@ def apply(  # noqa: PLR0913, PLR0917  one parameter for each option
     """
     read = read_files(_chosen(files or [], everything=everything))
     if read.problems:
-        _refuse(read.problems, as_json=as_json)
+        _refuse([each.as_dict() for each in read.problems], as_json=as_json)
     documents = sorted(read.documents.values(), key=lambda each: each.source)  # two at once lock in one order
     asked = not (yes or dry_run)
     if asked and (as_json or not sys.stdin.isatty()):
         raise Refusal("Nobody can be asked here: say --yes or --dry-run.", "此处无法询问：请加 --yes 或 --dry-run。")
-    diffs = asyncio.run(_preview(data, documents))
+    try:
+        diffs = asyncio.run(_preview(data, documents))
+    except PenstockError as refused:
+        if "problems" not in refused.details:
+            raise
+        _refuse(refused.details["problems"], as_json=as_json)
     changed = [document for document, diff in zip(documents, diffs, strict=True) if diff.changes]
     if not as_json:
         _show(diffs)
@@ -84,14 +89,17 @@ def _chosen(files: list[Path], *, everything: bool) -> list[Path]:
     return found
 
 
-def _refuse(problems: "Sequence[Problem]", *, as_json: bool) -> None:
+def _refuse(problems: Sequence[Mapping[str, Any]], *, as_json: bool) -> NoReturn:
+    """Of a file, or of settings that do not fit together: those know an origin instead of a line."""
     if as_json:
-        screen.print_json({"problems": [each.as_dict() for each in problems]})
+        screen.print_json({"problems": [*problems]})
     else:
         console = screen.console(stderr=True)
         for each in problems:
-            where, _, said = each.in_language(screen.language()).partition(": ")
-            console.print(Text.assemble((printable(where), "bold"), ": ", printable(said)), soft_wrap=True)
+            place = f"{each['file']}:{each['line']}:{each['column']}" if "file" in each else each.get("origin", "")
+            where = printable(f"{place} {each['key']}".strip())
+            said = printable(f"{each[f'message_{screen.language()}']} ({each['rule']})")
+            console.print(Text.assemble((where, "bold"), ": ", said), soft_wrap=True)
         count = len(problems)
         said = f"{count} problem{'s' if count > 1 else ''}; nothing was applied."
         console.print(screen.text(said, f"共 {count} 处问题；未作任何更改。"), style="red")

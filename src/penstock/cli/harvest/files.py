@@ -42,7 +42,7 @@ def read_files(paths: Sequence[Path]) -> Read:
     first: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         try:
-            document, problems = read_source_file(path)
+            document, problems = read_source_file(path, _shown(path))
         except OSError as wrong:
             said = wrong.strerror or str(wrong)
             raise Refusal(f"{path} cannot be read: {said}.", f"无法读取 {path}：{said}。") from wrong
@@ -55,6 +55,12 @@ def read_files(paths: Sequence[Path]) -> Read:
         first.setdefault(document.source, str(path))
         read.documents[str(path)] = document
     return read
+
+
+def _shown(path: Path) -> str:
+    """As short as it can be: origins are kept, and people read them."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path)
 
 
 @asynccontextmanager

@@ -64,7 +64,7 @@ async def preview(tx: Tx, document: SourceDocument, *, check: Check = _accept_al
     """Writes nothing."""
     before = await store.find(tx, document.source)
     after = document.canonical()
-    _refuse_unfit(document, after, 0 if before is None else before.version, check)
+    await _refuse_unfit(tx, document, 0 if before is None else before.version, check)
     return _diff(before, after)
 
 
@@ -75,7 +75,7 @@ async def apply(
     after = document.canonical()
     await dictionaries.seed(tx)
     version = await store.lock(tx, after, by)
-    _refuse_unfit(document, after, version, check)
+    await _refuse_unfit(tx, document, version, check)
     diff = _diff(await store.find(tx, document.source), after)
     if diff.changes:
         version = await store.write(tx, after, by, fingerprint(after))
@@ -89,8 +89,11 @@ async def apply(
     return Applied(document.source, version, diff.changes)
 
 
-def _refuse_unfit(document: SourceDocument, after: dict[str, Any], version: int, check: Check) -> None:
-    problems = check(RegisteredSource.of(after, version=version + 1, origins=document.origins))
+async def _refuse_unfit(tx: Tx, document: SourceDocument, version: int, check: Check) -> None:
+    codes = await dictionaries.known_codes(tx)
+    problems = check(
+        RegisteredSource.of(document.canonical(), version=version + 1, origins=document.origins, codes=codes)
+    )
     if problems:
         raise PenstockError(error_codes.SPEC_INVALID, source=document.source, problems=list(problems))
 

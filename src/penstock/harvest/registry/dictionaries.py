@@ -64,5 +64,10 @@ async def seed(tx: Tx) -> None:
 
 
 async def known_codes(tx: Tx) -> Mapping[str, frozenset[str]]:
-    """The codes in use of each type, aliases included."""
-    return await dictionary_store.active_codes(tx)
+    """The codes in use of each type, aliases included: ours, but for those switched off, and those that were added."""
+    codes = {each.code: {word for item in each.items for word in (item.code, *item.aliases)} for each in DICTIONARIES}
+    for row in await dictionary_store.items(tx):
+        known = codes.setdefault(row["type_code"], set())
+        words = {row["item_code"], *row["aliases"]}
+        codes[row["type_code"]] = known | words if row["is_active"] else known - words
+    return {code: frozenset(known) for code, known in codes.items()}

@@ -1,7 +1,8 @@
 """All SQL of the dictionaries: `sys_dict_*`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.kernel.db import Tx, fetch_all
 
@@ -48,11 +49,11 @@ async def insert(tx: Tx, dictionaries: Sequence[Dictionary]) -> None:
         )
 
 
-async def active_codes(tx: Tx) -> Mapping[str, frozenset[str]]:
-    rows = await fetch_all(
+async def items(tx: Tx) -> list[dict[str, Any]]:
+    return await fetch_all(
         tx,
-        "select i.type_code, array_agg(distinct i.item_code) || array_remove(array_agg(distinct a.alias), null) codes"
+        "select i.type_code, i.item_code, i.is_active,"
+        " coalesce(array_agg(a.alias) filter (where a.alias is not null), '{}') aliases"
         " from sys_dict_item i left join sys_dict_item_alias a using (type_code, item_code)"
-        " where i.is_active group by i.type_code",
+        " group by i.type_code, i.item_code, i.is_active",
     )
-    return {row["type_code"]: frozenset(row["codes"]) for row in rows}

@@ -57,12 +57,9 @@ def read_text(content: bytes, file: str) -> Text:
     if said is None:
         return text
     try:
-        root = yaml.compose(said, Loader=yaml.SafeLoader)
+        root = yaml.compose(said, Loader=_Bounded)
     except yaml.YAMLError as wrong:
         _report_syntax(text, wrong)
-        return text
-    except RecursionError:
-        text.report((), "yaml.depth", _TOO_DEEP)
         return text
     if not isinstance(root, yaml.MappingNode):
         text.report((), "yaml.mapping", Sentence(
@@ -90,6 +87,9 @@ def _decoded(content: bytes, text: Text) -> str | None:
 
 
 _TOO_DEEP = Sentence(f"嵌套超过 {_DEPTH} 层", f"values are nested more than {_DEPTH} deep")
+_TOO_MUCH = Sentence(
+    "值过多或嵌套过深，不像数据源文件", "more values, or more deeply nested ones, than a source can have"
+)  # fmt: skip
 _TAB = Sentence("缩进使用了制表符：请改用空格", "there is a tab: indent with spaces")
 
 
@@ -97,10 +97,33 @@ def _report_syntax(text: Text, wrong: yaml.YAMLError) -> None:
     mark = getattr(wrong, "problem_mark", None) or getattr(wrong, "context_mark", None)
     said = str(getattr(wrong, "problem", None) or getattr(wrong, "reason", None) or wrong)
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    tab = "'\\t'" in said
-    sentence = _TAB if tab else Sentence(f"不是有效的 YAML：{said}", f"this is not YAML: {said}")
-    rule = "yaml.tab" if tab else "yaml.syntax"
+    rule, sentence = "yaml.syntax", Sentence(f"不是有效的 YAML：{said}", f"this is not YAML: {said}")
+    if isinstance(wrong, _TooMuch):
+        rule, sentence = "yaml.size", _TOO_MUCH
+    elif "'\\t'" in said:
+        rule, sentence = "yaml.tab", _TAB
     text.problems.append(Problem(text.file, line, column, "", rule, sentence.zh, sentence.en))
+
+
+class _TooMuch(yaml.MarkedYAMLError):
+    pass
+
+
+class _Bounded(yaml.SafeLoader):
+    """Stops early: the rest of a file with too much in it would be read for nothing."""
+
+    count = depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.count += 1
+        self.depth += 1
+        if self.count > 2 * _VALUES or self.depth > 2 * _DEPTH:  # keys are nodes too
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise _TooMuch(problem=_TOO_MUCH.en, problem_mark=mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
 
 
 class _Refused(Exception):

@@ -290,6 +290,20 @@ class TestDictionaries:
         codes = (await loaded(database)).codes
         assert codes["http_method"] == {"GET", "POST", "get", "post"}
         assert {"HARVEST", "harvest"} <= codes["ing_operation"]
+        (row,) = await rows(database, "select item_code from sys_dict_item_alias where alias = 'get'")
+        assert row == {"item_code": "GET"}
+
+    async def test_a_check_before_the_first_one_is_applied_knows_them_too(self, database):
+        seen = []
+        async with database.transaction() as tx:
+            await preview(tx, works(), check=lambda source: seen.append(source.codes) or [])
+        assert "GET" in seen[0]["http_method"]
+
+    async def test_a_code_that_somebody_added_is_known(self, database):
+        async with database.transaction() as tx:
+            await dictionaries.seed(tx)
+            await tx.execute("insert into sys_dict_item values ('http_method', 'PUT', '写入', 'Put')")
+            assert "PUT" in (await dictionaries.known_codes(tx))["http_method"]
 
     async def test_seeding_again_leaves_what_people_changed(self, database):
         async with database.transaction() as tx:

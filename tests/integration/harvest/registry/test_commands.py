@@ -6,11 +6,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import typer
 from tests.support.programs import environment
 from tests.support.sources import WORKS
 from tests.support.terminals import Terminal
 
 from penstock import cli
+from penstock.cli.harvest import apply as apply_command
 
 
 @pytest.fixture
@@ -101,6 +103,18 @@ class TestApplying:
         code, _, err = run("apply", "--all", "--yes")
         assert code == 1
         assert "sources/again.yml describes the source works too (source.twice)" in err
+
+    def test_settings_that_do_not_fit_together_are_told_with_their_origin(self, place, capsys):
+        problem = {
+            "rule": "paging",
+            "key": "pagination.type",
+            "origin": "sources/works.yaml:9",
+            "message_en": "is missing",
+        }
+        with pytest.raises(typer.Exit) as left:
+            apply_command._refuse([problem], as_json=False)
+        assert left.value.exit_code == 1
+        assert capsys.readouterr().err.splitlines()[0] == "sources/works.yaml:9 pagination.type: is missing (paging)"
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

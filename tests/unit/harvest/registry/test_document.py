@@ -103,7 +103,8 @@ class TestFilesThatCannotBeRead:
             (b"a: *nothing\n", "yaml.syntax", 1),
             (b"a: b\n---\nc: d\n", "yaml.syntax", 2),
             (b"a: \x07\n", "yaml.syntax", 1),
-            (b"a: " + b"[" * 5000, "yaml.depth", 1),
+            (b"a: " + b"[" * 5000, "yaml.size", 1),
+            (b"a: [" + b"1," * 400_000 + b"1]", "yaml.size", 1),
         ],
     )
     def test_each_gets_its_sentence(self, content: bytes, rule: str, line: int):
