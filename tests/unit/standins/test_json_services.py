@@ -216,7 +216,8 @@ class TestOpenAlex:
     @pytest.mark.parametrize(
         "query",
         [{"per_page": 101}, {"per_page": 0}, {"filter": "author_name:x"}, {"cursor": "??"},
-         {"page": 101, "per_page": 100}, {"filter": "from_updated_date:soon"}, {"filter": "openalex:" + "|".join(f"W{n}" for n in range(101))}],
+         {"page": 101, "per_page": 100}, {"filter": "from_updated_date:soon"},
+         {"filter": "openalex:" + "|".join(f"W{n}" for n in range(101))}],
     )  # fmt: skip
     async def test_what_is_wrong_is_said_in_json(self, api, client: httpx.AsyncClient, query: dict):
         refused = await self.works(client, api, **query)
