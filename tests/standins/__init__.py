@@ -19,7 +19,7 @@ from tests.standins.faults import LEVELS, Faults
 from tests.standins.generic import Generic
 from tests.standins.library import Entry, Habits, Library
 from tests.standins.oai import Oai
-from tests.standins.openalex import OpenAlex
+from tests.standins.openalex import PASS, OpenAlex
 from tests.standins.pubmed import Pubmed
 from tests.standins.standin import KEY, Options, Shown, Standin
 
@@ -75,13 +75,19 @@ async def serve(
         yield Served(api.url, library, api.counts, api)
 
 
-def overrides(name: str, url: str) -> dict[str, Any]:
-    """What a run must say to be pointed at the stand-in instead of the service. No credential is needed then."""
+def overrides(name: str, url: str, *, detail: bool | None = None) -> dict[str, Any]:
+    """What a run must say to be pointed at the stand-in instead of the service. No credential is needed then.
+
+    `detail` says the same of the linked endpoint: needed where a run fetches by id, refused where it does not. Without
+    a word it is there for sources that always do.
+    """
     known = _ALIASES.get(name, name)
     http: dict[str, Any] = {"baseUrl": url + _PATHS[known], "allowHttp": True}
     sections: dict[str, Any] = {"http": http}
     if known == "openalex":
-        http["queryTemplate"] = {"api_key": KEY}
+        http["headersTemplate"] = {PASS: "yes"}  # a run must not carry a key
     if known in ("openalex", "pubmed"):
         sections["auth"] = {"type": "NONE", "required": False, "credentialRef": None}
+    if known == "pubmed" if detail is None else detail:
+        return {**sections, "detail": sections}
     return sections

@@ -19,6 +19,7 @@ def main() -> None:
     reader.add_argument("--faults", choices=tuple(LEVELS), default="none")
     reader.add_argument("--no-limits", action="store_true")
     reader.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+    reader.add_argument("--warm", action="store_true", help="write every item before the address is printed")
     reader.add_argument("--rate", type=int, default=None, help="generic: requests a second")
     asyncio.run(_serve(reader.parse_args()))
 
@@ -28,6 +29,8 @@ async def _serve(asked: argparse.Namespace) -> None:
     async with serve(
         asked.name, records=asked.records, days=asked.days, seed=asked.seed, faults=asked.faults, **options
     ) as served:
+        if asked.warm:
+            served.api.warm()
         gc.freeze()  # the library stays; looking through it again and again would cost time
         sys.stdout.write(served.url + "\n")
         sys.stdout.flush()

@@ -20,6 +20,7 @@ MERGED = 100_000_000  # so much above the id that it was merged into
 STAMPS = {"updated_date": "updated", "created_date": "created"}
 ADDRESS = "https://openalex.org/"
 LIST_COST = 10
+PASS = "X-Standin"  # a header that lets in without a key, for runs that have none
 
 
 class Refused(Exception):
@@ -66,6 +67,7 @@ class OpenAlex(Standin):
         self._cost = 0
         query = request.query
         key = query.get("api_key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+        key = key or request.headers.get(PASS.lower(), "")
         if not key or key.startswith("wrong"):
             message = "Add api_key=… to the request; keys are free." if not key else "This key is not known."
             return as_json({"error": "API key required", "message": message}, 403)

@@ -112,6 +112,11 @@ class Standin:
         rest = (entry.updated - datetime.min.replace(tzinfo=entry.updated.tzinfo)) % self.precision
         return entry.updated - rest
 
+    def warm(self) -> None:
+        """Writes every item once, so that nothing but serving is left to do."""
+        for entry in self.library.at(self.library.end).values():
+            self.encoded(entry)
+
     def skip(self, seconds: float) -> None:
         """Limits and tokens grow older by so much, at once."""
         self._skipped += seconds

@@ -82,7 +82,7 @@ class TestEachSource:
 
     def test_it_can_be_pointed_at_its_stand_in_without_a_credential(self, path: Path):
         source = read(path)
-        run = overrides(path.stem, "http://127.0.0.1:1")
+        run = overrides(path.stem, "http://127.0.0.1:1", detail=False)
         for endpoint in source["endpoints"].values():
             merged = sections(source, endpoint, run)
             assert merged.http.base_url.startswith("http://127.0.0.1:1")
