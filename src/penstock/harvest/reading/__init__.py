@@ -31,7 +31,7 @@ class Reader:
         """`asked`: ids that were asked for by id. Those that the answer does not hold become faults."""
         return self._pages.read(body, span, asked)
 
-    def count(self, body: bytes) -> int | None:
+    def count(self, body: bytes) -> int:
         """The total alone, from an answer that need not hold items. An error that means "no results" counts as 0."""
         return self._pages.count(body)
 

@@ -84,7 +84,7 @@ class JsonPages:
             self._read_marked(raws, columns, marker)
         return columns.finish(len(raws), asked)
 
-    def count(self, body: bytes) -> int | None:
+    def count(self, body: bytes) -> int:
         """The total alone; the answer need not hold items."""
         answer = self._as_utf8(body)
         try:

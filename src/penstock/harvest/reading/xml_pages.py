@@ -58,7 +58,7 @@ class XmlPages:
         self._items.read_all(elements, columns, may_hold_entities=bool(root.getroottree().docinfo.doctype))
         return columns.finish(len(elements), asked)
 
-    def count(self, body: bytes) -> int | None:
+    def count(self, body: bytes) -> int:
         """The total alone; the answer need not hold items."""
         root = self._parse(body)
         if self._is_empty_by_error(root):
