@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -97,6 +98,12 @@ class TestCollecting:
             compile_spec(source, "works", Operation.HARVEST)
         (problem,) = failure.value.details["problems"]
         assert (problem["key"], problem["origin"]) == ("mapping.outputFields.1.expr", "demo.yaml endpoints.works")
+
+    @pytest.mark.parametrize("key", ["safetyLag", "overlap"])
+    def test_a_run_cannot_make_a_lag_negative(self, demo, key):
+        with pytest.raises(PenstockError) as failure:
+            compile_spec(demo(), "works", Operation.HARVEST, {"window": {key: timedelta(minutes=-5)}})
+        assert [problem["key"] for problem in failure.value.details["problems"]] == [f"window.{key}"]
 
 
 class TestDictionaries:
