@@ -640,6 +640,8 @@ create table ing_plan (
   updated_at           timestamptz not null default now()
 );
 create index idx_plan_src_op_time on ing_plan (provenance_code, operation_code, created_at);
+create index idx_plan_instance on ing_plan (schedule_instance_id);
+create index idx_plan_begun on ing_plan (updated_at) where status_code in ('DRAFT', 'SLICING');
 create index idx_plan_partial on ing_plan (provenance_code, endpoint_name, operation_code) where status_code = 'PARTIAL';
 create table ing_plan_slice (
   id                   bigint generated always as identity primary key,

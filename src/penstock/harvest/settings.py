@@ -30,3 +30,10 @@ class HarvestSettings(SettingsGroup):
     permit_seconds: timedelta = Field(
         timedelta(seconds=30), description="A task that would wait longer than this for the rate limit is given back"
     )
+    count_calls: PositiveInt = Field(
+        200, description="How often one plan asks a source for the number of results, at the most"
+    )
+    plan_stall_seconds: timedelta = Field(
+        timedelta(minutes=2), description="A plan that nobody has worked on for so long is gone on with by another"
+    )
+    update_limit: PositiveInt = Field(100_000, description="Records that one refresh looks at again, at the most")

@@ -328,6 +328,12 @@ HARVEST_WINDOW_INVALID = _row("HARVEST_WINDOW_INVALID", Kind.INVALID, _W,
 HARVEST_UPDATE_IMPOSSIBLE = _row("HARVEST_UPDATE_IMPOSSIBLE", Kind.INVALID, _W,
     "该端点无法按 ID 重新获取记录", "This endpoint cannot fetch records by id",
     "请为其配置详情端点（twoPhase.linkedEndpoint）", "Give it a detail endpoint (twoPhase.linkedEndpoint)")
+PLAN_UNKNOWN = _row("PLAN_UNKNOWN", Kind.NOT_FOUND, _W,
+    "没有这个计划", "There is no such plan",
+    "请用 penstock harvest plans 查看已有计划", "See penstock harvest plans")
+SIGNALS_INVALID = _row("SIGNALS_INVALID", Kind.INVALID, _W,
+    "信号列表无效", "The list of signals is not valid",
+    "每次 1 至 10000 个非空的记录 ID", "Send 1 to 10,000 ids of records, none of them empty")
 RECORD_FILTER_INVALID = _row("RECORD_FILTER_INVALID", Kind.INVALID, _W,
     "记录筛选条件无效", "The filter for records is not valid",
     "请参考 details.expected 的写法", "Write it as shown in details.expected")

@@ -1,1 +1,7 @@
 """Executing: tasks are claimed, worked through request by request, and settled."""
+
+from penstock.harvest.executing.executor import Executor
+from penstock.harvest.executing.run import Note, Tools
+from penstock.harvest.executing.settle import take_from_the_silent
+
+__all__ = ["Executor", "Note", "Tools", "take_from_the_silent"]

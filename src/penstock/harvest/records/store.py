@@ -63,7 +63,7 @@ select coalesce(array_agg(given.n) filter (where not {_beats("given", "held", ""
          and provider_id is not null and released_at is null) as is_quarantining
 from unnest(%(ids)s, %(updated)s, %(versions)s::text[]) with ordinality as given (id, updated_at, version, n),
      lateral (select updated_at, version, expr_hash, checked_at from ing_record where {_KEY} = given.id limit 1) held
-"""  # noqa: S608  made of constants
+"""
 _WRITE = f"""
 with written as (
   insert into ing_record as held (provenance_code, endpoint_name, provider_id, updated_at, version, is_deleted, body,
@@ -80,7 +80,7 @@ with written as (
   where {_beats("excluded", "held", _DIFFERS)}
   returning held.provider_id, held.revision)
 select count(*) filter (where revision = 1) as inserted, count(*) as written
-"""  # noqa: S608  as above
+"""
 _COUNTED = _WRITE + " from written"
 _NAMED = _WRITE + ", array_agg(provider_id) as ids, array_agg(revision) as revisions from written"
 _MARK = f"""
@@ -89,7 +89,7 @@ where ctid = any (array(
   select held.ctid from unnest(%(ids)s) as given (id), lateral (
     select ctid from ing_record where {_KEY} = given.id and checked_at < now() - %(rest)s limit 1
     for update skip locked) held))
-"""  # noqa: S608  as above
+"""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,317 @@
+"""One run of a task: request after request, each answer committed before the next request is made.
+
+A killed executor therefore repeats one request at the most and no write. A run ends as a value (`Outcome`): finished,
+cut into smaller slices, given back because somebody wants to stop, its time is used up or the source's rate allows
+nothing for a while, or failed. What the source does wrong is told by an error code; this file decides what follows.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import structlog
+
+from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, PageVars, render
+from penstock.harvest.cursors import Closing
+from penstock.harvest.executing import settle, store
+from penstock.harvest.executing.claim import TASKS
+from penstock.harvest.executing.commit import (
+    Batch,
+    Refusal,
+    RunStats,
+    batch_row,
+    close_slice,
+    failed_row,
+    late_arrivals,
+    store_batch,
+    store_refusal,
+)
+from penstock.harvest.executing.paging import Ask, Overflow, Phase, Position
+from penstock.harvest.executing.reslice import cut
+from penstock.harvest.executing.settle import Ending
+from penstock.harvest.executing.work import Work
+from penstock.harvest.page import Page
+from penstock.harvest.records import Counts
+from penstock.harvest.settings import HarvestSettings
+from penstock.harvest.states import RunStatus, TaskStatus
+from penstock.kernel import error_codes, failpoints, leases
+from penstock.kernel.clock import Clock
+from penstock.kernel.db import Database
+from penstock.kernel.errors import PenstockError, reason_of
+
+log = structlog.get_logger(__name__)
+
+_AUTH_REST = 600.0  # seconds for which nobody tries a source that refuses our credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a live view is told after each batch."""
+
+    provenance_code: str
+    operation: str
+    task_id: int
+    counts: Counts
+    served: int
+    waited: float  # seconds that the rate limit took
+    is_finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    database: Database
+    fetcher: Fetcher
+    settings: HarvestSettings
+    clock: Clock
+    tell: Callable[[Note], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    run: RunStatus
+    task: TaskStatus
+    error: Mapping[str, Any] | None = None
+
+
+class TaskRun:
+    def __init__(self, tools: Tools, work: Work, stop: asyncio.Event) -> None:
+        self._tools = tools
+        self._work = work
+        self._stop = stop
+        self._course = work.course
+        self._stats = RunStats()
+        self._batch_no = 0
+        self._seen: set[bytes] = set()
+        self._begun = time.monotonic()
+
+    async def run(self) -> Outcome:
+        """Until the slice is done or something ends it; the task is let go when this returns."""
+        position = await self._first_position()
+        if position.is_finished:
+            return await self._end_empty()
+        while (ask := self._course.ask(position)) is not None:
+            if early := self._reason_to_yield():
+                return await self._end(Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, early))
+            try:
+                following = await self._one_batch(ask, position)
+            except PenstockError as failure:
+                following = await self._after_failure(ask, position, failure)
+            if isinstance(following, Outcome):
+                return following
+            position = following
+        return Outcome(RunStatus.SUCCEEDED, TaskStatus.SUCCEEDED)
+
+    async def _first_position(self) -> Position:
+        if self._work.position is None:
+            return self._course.begin()
+        async with self._tools.database.transaction() as tx:
+            for hashes in await store.ids_seen(tx, self._work.held.task_id):
+                self._seen.update(hashes[at : at + 8] for at in range(0, len(hashes), 8))
+        return self._course.resume(self._work.position, self._tools.clock.now())
+
+    async def _end_empty(self) -> Outcome:
+        async with self._tools.database.transaction() as tx:
+            await leases.assert_held(tx, TASKS, self._work.held.lease)
+            await close_slice(tx, self._work, Closing(self._work.lineage(0)))
+            ending = Ending(RunStatus.SUCCEEDED, TaskStatus.SUCCEEDED, "nothing_to_fetch")
+            await settle.end(tx, self._work.held, ending)
+        return Outcome(ending.run, ending.task)
+
+    def _reason_to_yield(self) -> str | None:
+        budget = self._course.slice.budget
+        if self._stop.is_set():
+            return "stopped"
+        if self._batch_no and time.monotonic() - self._begun > budget.max_duration_sec:
+            return "time_used"
+        if budget.max_requests is not None and self._batch_no >= 2 * budget.max_requests:
+            return "requests_used"  # twice what was planned: others had better have a turn
+        return None
+
+    # One request ---------------------------------------------------------------------------------------------
+    async def _one_batch(self, ask: Ask, position: Position) -> Position | Outcome:
+        fetched = await self._fetch(ask)
+        failpoints.reach("harvest.fetched")
+        page = _page_of(fetched)
+        ids_hash = self._note_ids(page) if ask.phase is Phase.LIST else None
+        following = self._follow(ask, position, page)
+        if isinstance(following, Overflow):
+            return await self._cut(following, ask, position, fetched)
+        if self._course.is_two_phase and ask.phase is Phase.LIST:
+            following, page = await self._without_bad_ids(following), _only_faults(page)
+        remarks = late_arrivals(page, ask.span)
+        if following.is_short:
+            remarks |= {"missing": {"total": following.total, "found": len(self._seen)}}
+            log.warning("slice.short", **self._names(), total=following.total, found=len(self._seen))
+        self._batch_no += 1
+        batch = Batch(self._batch_no, ask, position, following, fetched, page, ids_hash, remarks)
+        async with self._tools.database.transaction() as tx:
+            counts = await store_batch(tx, self._work, batch, self._stats)
+            failpoints.reach("harvest.batch_stored")
+        failpoints.reach("harvest.batch_committed")
+        self._tell(batch, counts)
+        return following
+
+    async def _fetch(self, ask: Ask) -> Fetched[Page]:
+        work, spec = self._work, self._work.spec
+        is_detail = ask.phase is Phase.DETAIL
+        sections = work.details if is_detail else spec
+        reader = (work.readers.details or work.readers.lists) if is_detail else work.readers.lists
+        context = Context(
+            span=ask.span,
+            page=PageVars(ask.page_no, ask.offset, ask.size, ask.token, ask.url),
+            ids=ask.ids,
+            params={**spec.params, **self._course.local.params},
+            now=self._tools.clock.now(),
+        )
+
+        def read(answer: Answer) -> Page:
+            return reader.read(answer.body, span=ask.span, asked=ask.ids)
+
+        order = Order(
+            spec=spec, sections=sections, request=render(sections, context), task=str(work.held.task_id),
+            correlation_id=f"ing-{work.held.run_id}-{self._batch_no + 1}", operation=spec.operation, read=read,
+        )  # fmt: skip
+        return await self._tools.fetcher.fetch(order)
+
+    def _follow(self, ask: Ask, position: Position, page: Page) -> Position | Overflow:
+        if ask.phase is Phase.DETAIL:
+            return self._course.after_details(position)
+        return self._course.after_list(position, page, len(self._seen), self._tools.clock.now())
+
+    def _note_ids(self, page: Page) -> bytes | None:
+        """Only where the source names a total is there something to compare with."""
+        if page.total is None:
+            return None
+        hashes = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in page.ids]
+        self._seen.update(hashes)
+        return b"".join(hashes)
+
+    async def _without_bad_ids(self, position: Position) -> Position:
+        if not position.pending:
+            return position
+        source, endpoint, _ = self._work.partition
+        async with self._tools.database.transaction() as tx:
+            bad = await store.bad_ids(tx, source, endpoint, position.pending)
+        return msgspec.structs.replace(position, pending=tuple(each for each in position.pending if each not in bad))
+
+    async def _cut(self, overflow: Overflow, ask: Ask, position: Position, fetched: Fetched[Page]) -> Outcome:
+        """What this answer held is stored with the smaller slices; here only the books remember it."""
+        self._batch_no += 1
+        batch = Batch(self._batch_no, ask, position, position, fetched, Page(served=_page_of(fetched).served), None,
+                      {"resliced": overflow.reason})  # fmt: skip
+        async with self._tools.database.transaction() as tx:
+            is_cut = await cut(tx, self._work, overflow)
+            await store.insert_batch(tx, {**batch_row(self._work, batch, Counts(0, 0, 0)), "status_code": "SKIPPED"})
+            if is_cut:
+                await settle.end(tx, self._work.held, Ending(RunStatus.PARTIAL, TaskStatus.PARTIAL, "cut"))
+                return Outcome(RunStatus.PARTIAL, TaskStatus.PARTIAL)
+        log.error("slice.too_full", **self._names(), reason=overflow.reason)
+        return await self._end(self._failed({"code": error_codes.SOURCE_TRUNCATED.code, "message": overflow.reason}))
+
+    # When it goes wrong --------------------------------------------------------------------------------------
+    async def _after_failure(self, ask: Ask, position: Position, failure: PenstockError) -> Position | Outcome:
+        code = failure.code
+        if code is error_codes.RATE_LIMITED:
+            return await self._rest(failure)
+        if code is error_codes.SOURCE_REFUSED:
+            if ask.phase is Phase.DETAIL:
+                return await self._after_refused_details(ask, position, failure)
+            if (ask.token or ask.url) and ask.page_no > 0 and position.reading < 3:
+                log.info("slice.begun_anew", **self._names(), reason="the source no longer knows the token")
+                return self._course.restart(position)
+        if code in {error_codes.LEASE_LOST, error_codes.STATE_CHANGED, error_codes.DB_UNAVAILABLE}:
+            raise failure
+        await self._note_failure(ask, failure)
+        error = {"code": code.code, "message": reason_of(failure)}
+        if code in {error_codes.SOURCE_UNAVAILABLE, error_codes.SOURCE_ANSWER_INVALID}:
+            return await self._try_later(error)
+        if code in {error_codes.SOURCE_AUTH_FAILED, error_codes.CREDENTIAL_MISSING}:
+            await self._hold_partition(_AUTH_REST, code.code)
+        return await self._end(self._failed(error))
+
+    async def _try_later(self, error: Mapping[str, Any]) -> Outcome:
+        """Attempts that stored something do not count: a source that fails now and then is still read to its end."""
+        attempts = 0 if self._batch_no else self._work.held.task["attempts"]
+        if attempts + 1 >= self._tools.settings.attempts:
+            return await self._end(self._failed(error))
+        rest = settle.back_off(attempts)
+        is_fruitless = not self._batch_no
+        return await self._end(Ending(RunStatus.FAILED, TaskStatus.QUEUED, "failed", error, rest, is_fruitless))
+
+    async def _rest(self, failure: PenstockError) -> Outcome:
+        """The source allows nothing for a while: others may have our slot, and nobody else need try."""
+        seconds = float(failure.details.get("retry_after") or 1.0)
+        reason = str(failure.details.get("reason") or "rate")
+        await self._hold_partition(min(seconds, 3600.0), reason)
+        return await self._end(
+            Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, "rate_limited", after=timedelta(seconds=seconds))
+        )
+
+    async def _after_refused_details(self, ask: Ask, position: Position, failure: PenstockError) -> Position | Outcome:
+        """One bad id must not cost the others: the batch is halved until the bad one stands alone."""
+        smaller = self._course.with_fewer_ids(position)
+        if smaller is not None:
+            return smaller
+        following = self._course.after_details(position)
+        self._batch_no += 1
+        refusal = Refusal(self._batch_no, ask.ids[0], following, failure)
+        async with self._tools.database.transaction() as tx:
+            await store_refusal(tx, self._work, refusal, self._stats)
+        return following
+
+    def _failed(self, error: Mapping[str, Any]) -> Ending:
+        return Ending(RunStatus.FAILED, TaskStatus.FAILED, "failed", error)
+
+    async def _note_failure(self, ask: Ask, failure: PenstockError) -> None:
+        """A request that came to nothing is in the books too."""
+        error = {"code": failure.code.code, "details": dict(failure.details)}
+        row = failed_row(self._work, self._batch_no + 1, error) | {
+            "page_no": ask.page_no,
+            "window_from": ask.span.start if ask.span else None,
+            "window_to": ask.span.end if ask.span else None,
+        }
+        async with self._tools.database.transaction() as tx:
+            await store.insert_batch(tx, row)
+
+    async def _hold_partition(self, seconds: float, reason: str) -> None:
+        async with self._tools.database.transaction() as tx:
+            await store.hold_partition(tx, self._work.partition, seconds, reason)
+
+    async def _end(self, ending: Ending) -> Outcome:
+        async with self._tools.database.transaction() as tx:
+            await settle.end(tx, self._work.held, ending)
+        log.info("run.ended", **self._names(), outcome=ending.run, task=ending.task, trigger=ending.trigger)
+        return Outcome(ending.run, ending.task, ending.error)
+
+    def _tell(self, batch: Batch, counts: Counts) -> None:
+        waited = float(batch.fetched.evidence["waitTotalMs"]) / 1000
+        source, _, operation = self._work.partition
+        if self._tools.tell is None:
+            return
+        self._tools.tell(
+            Note(source, operation, self._work.held.task_id, counts, batch.page.served, waited, batch.after.is_finished)
+        )
+
+    def _names(self) -> dict[str, Any]:
+        source, endpoint, operation = self._work.partition
+        return {
+            "source": source, "endpoint": endpoint, "operation": operation, "task_id": self._work.held.task_id,
+            "run_id": self._work.held.run_id,
+        }  # fmt: skip
+
+
+def _page_of(fetched: Fetched[Page]) -> Page:
+    if fetched.page is None:
+        raise TypeError("every answer of a run is read")
+    return fetched.page
+
+
+def _only_faults(page: Page) -> Page:
+    """Of a list of ids nothing is stored but what was wrong with it."""
+    return Page(faults=page.faults, served=page.served, total=page.total, next_token=page.next_token,
+                next_url=page.next_url)  # fmt: skip
