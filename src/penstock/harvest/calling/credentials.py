@@ -1,7 +1,7 @@
 """Secrets: looked up where a credential points to, when a request is made, and kept for moments only.
 
 A reference says where a secret is: `{env: NAME}`, `{file: path}` or `{store: name}` (a file of the secrets directory);
-or several of them by name, `{clientId: {env: …}, clientSecret: {file: …}}`. Invariant: a value is never part of a
+or several of them by name, `{clientId: {env: …}, secret: {file: …}}`. Invariant: a value is never part of a
 message, a log line or a repr.
 """
 
@@ -76,15 +76,20 @@ class Credentials:
             return Secret({ALONE: self._follow(code, reference)})
         parts = {}
         for name, pointer in reference.items():
+            if pointer is None:
+                continue
             if name in _PUBLIC and isinstance(pointer, str):
                 parts[name] = pointer
             elif isinstance(pointer, Mapping):
                 parts[name] = self._follow(code, pointer)
             else:
                 raise _missing(code, f"{name} must say env, file or store")
+        if not parts:
+            raise _missing(code, "the registry does not say where it is")
         return Secret(parts)
 
     def _follow(self, code: str, pointer: Mapping[str, Any]) -> str:
+        pointer = {kind: where for kind, where in pointer.items() if where is not None}
         if len(pointer) != 1 or not isinstance(where := next(iter(pointer.values())), str):
             raise _missing(code, "a reference says one of env, file and store")
         kind = next(iter(pointer))

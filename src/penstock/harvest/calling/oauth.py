@@ -98,15 +98,12 @@ class Tokens:
 
 def _client(secret: Secret) -> tuple[str, str]:
     """Two parts, or one that reads `id:secret`."""
-    if ALONE in secret.parts:
-        identity, colon, password = secret.alone.partition(":")
-        if not colon:
-            raise _failed("CLIENT_SECRET_INCOMPLETE", expected="clientId and clientSecret")
-        return identity, password
-    try:
-        return secret["clientId"], secret["clientSecret"]
-    except KeyError:
-        raise _failed("CLIENT_SECRET_INCOMPLETE", expected="clientId and clientSecret") from None
+    identity, password = secret.parts.get("clientId"), secret.parts.get("clientSecret") or secret.parts.get(ALONE)
+    if identity is None and password is not None:
+        identity, _, password = password.partition(":")
+    if not identity or not password:
+        raise _failed("CLIENT_SECRET_INCOMPLETE", expected="clientId and secret")
+    return identity, password
 
 
 def _failed(reason: str, **details: Any) -> PenstockError:

@@ -66,6 +66,8 @@ class TestKeys:
             {"value": "hushMARKED"},
             {"env": "A", "file": "B"},
             {"secret": "hushMARKED"},
+            {"secret": None},
+            {"secret": {"env": "EXAMPLE_UNSET", "file": None}},
         ],
     )
     async def test_a_secret_that_cannot_be_found_is_told_without_asking_the_source(self, calling, reference):
@@ -137,7 +139,8 @@ def oauth(source, tokens, **more):
 @pytest.fixture
 def client(calling, monkeypatch):
     monkeypatch.setenv("EXAMPLE_CLIENT", SECRET)
-    calling.references["key"] = {"clientId": "me", "clientSecret": {"env": "EXAMPLE_CLIENT"}}
+    monkeypatch.setenv("EXAMPLE_CLIENT_ID", "me")
+    calling.references["key"] = {"clientId": {"env": "EXAMPLE_CLIENT_ID"}, "secret": {"env": "EXAMPLE_CLIENT"}}
 
 
 @pytest.mark.usefixtures("client")
@@ -173,6 +176,28 @@ class TestOAuth2:
         async with misbehaving(token("three")) as tokens, misbehaving(said(401)) as source:
             assert (await refusal(calling, oauth(source, tokens))).code is error_codes.SOURCE_AUTH_FAILED
             assert len(source.asked) == 2
+
+    @pytest.mark.parametrize(
+        ("reference", "is_whole"),
+        [
+            ({"clientId": "me", "clientSecret": {"env": "EXAMPLE_CLIENT"}}, True),
+            ({"env": "EXAMPLE_PAIR"}, True),
+            ({"env": "EXAMPLE_CLIENT"}, False),
+            ({"clientId": "me"}, False),
+        ],
+    )
+    async def test_a_client_has_an_id_and_a_secret(self, calling, monkeypatch, reference, is_whole):
+        monkeypatch.setenv("EXAMPLE_PAIR", f"me:{SECRET}")
+        calling.references["key"] = reference
+        token = said(200, {"access_token": "t", "expires_in": 3600})
+        async with misbehaving(token) as tokens, misbehaving(said()) as source:
+            if not is_whole:
+                failure = await refusal(calling, oauth(source, tokens))
+                assert failure.details["reason"] == "CLIENT_SECRET_INCOMPLETE"
+                return
+            await calling.fetch(oauth(source, tokens))
+        sent = base64.b64decode(tokens.asked[0].headers["authorization"].removeprefix("Basic ")).decode()
+        assert sent == "me:hushMARKED%2Fsecret%2Bkey%3D%3D"
 
     async def test_a_client_that_only_the_form_can_name(self, calling):
         token = said(200, {"access_token": "t", "expires_in": 3600})
