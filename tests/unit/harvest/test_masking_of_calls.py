@@ -30,18 +30,18 @@ class TestSecrets:
     )
     def test_every_spelling_is_found(self, spelled):
         masked = Mask([SECRET]).text(f"before {spelled} after")
-        assert "<secret>" in masked
+        assert "<masked>" in masked
         assert "ünusual" not in masked
         assert base64.b64encode(SECRET.encode()).decode()[4:12] not in masked
         assert masked.startswith("before")
 
     def test_values_inside_of_objects_are_found(self):
         assert Mask(["hushhush"]).value({"a": ["x hushhush", {"hushhush": b"hushhush", "n": 1}]}) == {
-            "a": ["x <secret>", {"<secret>": "<secret>", "n": 1}]
+            "a": ["x <masked>", {"<masked>": "<masked>", "n": 1}]
         }
 
     def test_a_short_secret_is_only_found_as_a_word(self):
-        assert Mask(["ab"]).secrets("ab cab ab") == "<secret> cab <secret>"
+        assert Mask(["ab"]).secrets("ab cab ab") == "<masked> cab <masked>"
 
     def test_without_secrets_nothing_changes(self):
         assert Mask().secrets("as it is") == "as it is"

@@ -201,8 +201,8 @@ class TestBodies:
     def test_a_description_shows_tokens_of_paging_but_no_key_that_somebody_wrote_down(self):
         http = {"queryTemplate": {"resumptionToken": "t1", "api_key": "k1"}, "headersTemplate": {"X-Api-Key": "k2"}}
         shown = rendered(sections(http)).described()
-        assert shown["query"] == [["resumptionToken", "t1"], ["api_key", "<secret>"]]
-        assert shown["headers"] == ["X-Api-Key: <secret>"]
+        assert shown["query"] == [["resumptionToken", "t1"], ["api_key", "<masked>"]]
+        assert shown["headers"] == ["X-Api-Key: <masked>"]
 
 
 class TestCounting:

@@ -3,7 +3,6 @@
 It is stored with each batch. Invariant: it is made of descriptions and hashes, and masked once more at the end.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -72,9 +71,6 @@ class Evidence:
         self.demotions += 1
         self.attempts.append({"reason": reason, "latencyMs": round(seconds * 1000)})
         self.response = {"status": None, "reason": reason}
-
-    def hashed(self, body: bytes) -> None:
-        self.response["bodyHash"] = f"sha256:{hashlib.sha256(body).hexdigest()}"
 
     def told(self, mask: Mask) -> dict[str, Any]:
         whole = {

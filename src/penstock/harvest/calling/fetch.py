@@ -8,7 +8,7 @@ the task goes back to the queue. Invariant: every request has its own permit, an
 import inspect
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -46,10 +46,13 @@ class Order(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[T]):
+    """A page, how it was got, and the mask for samples of it."""
+
     answer: Answer
     evidence: dict[str, Any]
     date_behind: timedelta | None
     page: T | None = None
+    mask: Mask = field(default_factory=Mask, repr=False)
 
 
 class Fetcher:
@@ -125,9 +128,8 @@ class _Fetching(Generic[T]):
         self._judge(answer, hints)
         page = await self._read(answer)
         metrics.REQUESTS.labels(*self._where, "ok").inc()
-        evidence.hashed(answer.body)
         behind = date_behind(answer.headers, self._clock.now())
-        return Fetched(answer, evidence.told(self._mask), behind, page)
+        return Fetched(answer, evidence.told(self._mask), behind, page, self._mask)
 
     async def _exchange(self) -> Answer:
         order, evidence = self._order, self._evidence

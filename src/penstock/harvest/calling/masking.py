@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus
 
 from penstock.kernel.telemetry import Masker
 
-MASK = "<secret>"
+MASK = "<masked>"  # no word that the masker for logs would take for the name of a secret
 SAMPLE = 1_024
 _READ = 12_288
 _SHORTEST = 4

@@ -30,9 +30,9 @@ class Request:
         shown: dict[str, Any] = {
             "method": self.method,
             "url": self.url,
-            "query": [[name, "<secret>" if _KEY.search(name) else value] for name, value in self.query],
+            "query": [[name, "<masked>" if _KEY.search(name) else value] for name, value in self.query],
             "headers": [
-                f"{name}: {'<secret>' if is_secret_name(name) else value}" for name, value in self.headers.items()
+                f"{name}: {'<masked>' if is_secret_name(name) else value}" for name, value in self.headers.items()
             ],
         }
         body, content_type = self.content()

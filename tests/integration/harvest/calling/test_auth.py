@@ -120,7 +120,7 @@ class TestBeingRefused:
             failure = await refusal(calling, with_auth(source, type="BEARER"))
         assert failure.code is error_codes.SOURCE_AUTH_FAILED
         assert failure.details["status"] == status
-        assert "bad key <secret>" in failure.details["answer"]
+        assert "bad key <masked>" in failure.details["answer"]
         assert [("authorization" in asked.headers) for asked in source.asked] == [True] * times
 
     @pytest.mark.parametrize("status", [401, 403])
