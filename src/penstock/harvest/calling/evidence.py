@@ -13,7 +13,7 @@ from penstock.harvest.calling.pacing import Lane
 from penstock.harvest.calling.request import Request
 from penstock.kernel.rategate import Allow
 
-_WAITED = 0.01  # seconds; less is the way to the gate and back
+_WAITED = 0.05  # seconds; less is the way to the gate and back
 
 
 @dataclass(slots=True)
