@@ -17,8 +17,12 @@ from tests.standins.tokens import DeadToken, Tokens
 from tests.standins.wire import Request, Response, as_json
 
 WINDOW = re.compile(r"(UPDATE_DATE|FIRST_IDATE|CREATION_DATE):\[(\S+) TO (\S+?)\]", re.IGNORECASE)
-ONE = re.compile(r"EXT_ID:\"?(\w+)\"?(?:\s+AND\s+SRC:\"?(\w+)\"?)?", re.IGNORECASE)
+ONE = re.compile(
+    r"(?:SRC:\"?(?P<before>\w+)\"?\s+AND\s+)?EXT_ID:\"?(?P<id>\w+)\"?(?:\s+AND\s+SRC:\"?(?P<after>\w+)\"?)?",
+    re.IGNORECASE,
+)
 FIRST_ID = 40_000_000
+SOURCES = ("MED", "AGR")
 
 
 class InBand(Exception):
@@ -82,8 +86,9 @@ class EuropePmc(Standin):
         return self.after(entries, datetime.fromisoformat(state["stamp"]), state["number"])
 
     def _found(self, asked: str) -> Sequence[Entry]:
-        if ones := ONE.findall(asked):
-            ids = [f"{source.upper()}:{one}" for one, src in ones for source in ([src] if src else ["MED", "AGR"])]
+        if ones := list(ONE.finditer(asked)):
+            named = [(one["id"], one["before"] or one["after"]) for one in ones]
+            ids = [f"{source}:{one}" for one, src in named for source in ([src.upper()] if src else SOURCES)]
             found = {entry.number: entry for one in ids if (entry := self.held(one))}
             return sorted(found.values(), key=lambda entry: (entry.updated, entry.number))
         first, end, stamp = *FOREVER, "updated"

@@ -109,12 +109,11 @@ class HarvestDesk:
         context = Context(now=self.clock.now(), span=span, page=page, params=spec.params)
 
         def total(answer: Answer) -> int:
-            found = reader.read(answer.body, span=span).total
-            return -1 if found is None else found
+            return reader.count(answer.body)
 
         order = Order(
             spec=spec, sections=sections, request=render(sections, context), task="estimate",
             correlation_id=f"estimate-{spec.provenance_code}", operation=spec.operation, read=total,
         )  # fmt: skip
         fetched = await self.fetcher.fetch(order)
-        return None if fetched.page in {None, -1} else fetched.page
+        return fetched.page

@@ -166,7 +166,7 @@ class TestEuropePmc:
         assert [item["source"] for item in one] == ["AGR"]
 
     async def test_several_are_found_by_source_and_id(self, api, client: httpx.AsyncClient):
-        pairs = [api.id_of(number).split(":") for number in (8, 9, 12)]
+        pairs = [api.id_of(number).split(":") for number in (8, 12, 19)]
         query = " OR ".join(f"(SRC:{source} AND EXT_ID:{ident})" for source, ident in pairs)
         found = (await self.search(client, api, query))["resultList"]["result"]
         assert sorted([item["source"], item["id"]] for item in found) == sorted(pairs)

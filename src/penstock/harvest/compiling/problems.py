@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 from penstock.harvest.compiling.merge import Level, Merged, Origin
 from penstock.harvest.compiling.templates import TemplateCheck, compiles
-from penstock.harvest.spec import Expr, Operation, Sections
+from penstock.harvest.functions import FUNCTIONS
+from penstock.harvest.spec import Operation, Sections
 
 
 class Endpoint(Protocol):
@@ -35,7 +36,7 @@ class Terms:
     """What the checks need to know from outside: the dictionaries, and who can read a template."""
 
     known_codes: Mapping[str, frozenset[str]] | None = None  # by type; None: only the model's own names count
-    functions: frozenset[str] = frozenset(Expr().allowed_functions)  # all that there are; a source may allow fewer
+    functions: frozenset[str] = frozenset(FUNCTIONS)  # all that there are; a source allows some of them
     check_template: TemplateCheck = compiles
 
 

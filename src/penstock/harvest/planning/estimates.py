@@ -11,8 +11,9 @@ from penstock.harvest.planning import store
 from penstock.harvest.planning.trigger import Compiled, Estimator
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import Sections, Spec
+from penstock.kernel import error_codes
 from penstock.kernel.db import Database
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +54,7 @@ class CountingEstimator:
             try:
                 total = await self._ask(compiled.spec, counting, span)
             except PenstockError as failure:
-                if failure.kind is Kind.BROKEN:
+                if failure.code is error_codes.DB_UNAVAILABLE:
                     raise
                 log.warning("estimate.failed", source=compiled.spec.provenance_code, reason=str(failure))
             else:
