@@ -25,6 +25,12 @@ async def worker(parts: "Parts", stop: asyncio.Event) -> None:
     await run_worker(parts, stop)
 
 
+async def executor(parts: "Parts", stop: asyncio.Event) -> None:
+    from penstock.worker import run_executor
+
+    await run_executor(parts, stop)
+
+
 async def scheduler(parts: "Parts", stop: asyncio.Event) -> None:
     from penstock.worker import run_scheduler
 
@@ -32,7 +38,7 @@ async def scheduler(parts: "Parts", stop: asyncio.Event) -> None:
 
 
 def main() -> None:
-    cli.main(roles={"serve": serve, "worker": worker, "scheduler": scheduler})
+    cli.main(roles={"serve": serve, "worker": worker, "executor": executor, "scheduler": scheduler})
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
+from penstock.harvest.desk import HarvestDesk
+from penstock.harvest.executing import sweep_tasks
+from penstock.harvest.planning import Schedules
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
@@ -32,7 +35,7 @@ from penstock.kernel.identity import Identity, IdentitySettings
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.queue import Queue
-from penstock.kernel.rategate import ForgivingGate, GateSettings
+from penstock.kernel.rategate import ForgivingGate, GateSettings, RateGate
 from penstock.kernel.reactions import Reaction, Reactions
 from penstock.kernel.redis import Keys, Redis, RedisTrouble, connect
 from penstock.kernel.relay import Outlets, Publish, Relay, RelaySettings
@@ -123,6 +126,11 @@ class Parts:
         )  # fmt: skip
 
     @cached_property
+    def harvest(self) -> HarvestDesk:
+        gate = RateGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
+        return HarvestDesk(self.database, gate, self.settings.harvest, self.clock)
+
+    @cached_property
     def limits(self) -> documents.CallLimits:
         gate = ForgivingGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
         return documents.CallLimits(gate, self.settings.documents)
@@ -159,6 +167,8 @@ class Parts:
             Duty("store.sweep", timedelta(hours=1), self._sweep_store),
             Duty("jobs.sweep_admissions", timedelta(minutes=10), self._sweep_admissions),
             Duty("jobs.remove_files", timedelta(seconds=10), self._remove_files),
+            Duty("harvest.sweep", self.settings.harvest.lease_seconds / 4, self._sweep_tasks),
+            *Schedules(self.harvest.planner).duties(),
         ]
 
     async def _wake_deliverers(self, slot: int) -> None:
@@ -190,6 +200,9 @@ class Parts:
 
     async def _sweep_admissions(self, fence: Fence) -> None:  # noqa: ARG002  safe to run twice: see leftovers.py
         await documents.sweep_admissions(self.desk)
+
+    async def _sweep_tasks(self, fence: Fence) -> None:  # noqa: ARG002  as above
+        await sweep_tasks(self.database, most_attempts=self.settings.harvest.attempts)
 
     async def _remove_files(self, fence: Fence) -> None:  # noqa: ARG002  as above
         await documents.remove_files(self.desk)
@@ -254,7 +267,7 @@ async def started(
         if role == "serve":
             hub.start()
             stack.push_async_callback(hub.close)
-        yield Parts(
+        parts = Parts(
             settings, worker_id, clock, database, redis, keys, Queue(redis, keys), store, identity, hub, health,
             Receivers(
                 Reactions([*REACTIONS, *documents.reactions(settings.documents), *reactions]),
@@ -265,6 +278,8 @@ async def started(
             ),
             uploads, await _examiner(settings, role, stack),
         )  # fmt: skip
+        stack.push_async_callback(parts.harvest.close)
+        yield parts
 
 
 async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:

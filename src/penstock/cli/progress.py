@@ -22,9 +22,10 @@ _NAMES = {
     MIGRATIONS: Sentence(zh="数据库升级", en="Migrations"),
     "serve": Sentence(zh="HTTP 与 gRPC", en="HTTP and gRPC"),
     "worker": Sentence(zh="任务执行", en="Worker"),
+    "executor": Sentence(zh="采集执行", en="Executor"),
     "scheduler": Sentence(zh="调度", en="Scheduler"),
 }
-_LOGS = ("serve", "worker", "scheduler", "redis", "postgres")
+_LOGS = ("serve", "worker", "executor", "scheduler", "redis", "postgres")
 
 
 class Progress:

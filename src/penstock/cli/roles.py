@@ -1,4 +1,4 @@
-"""`penstock serve`, `worker`, `scheduler`: one role each, as many times on as many machines as wanted.
+"""`penstock serve`, `worker`, `executor`, `scheduler`: one role each, as many times on as many machines as wanted.
 
 A role is a coroutine `run(parts, stop)`, handed in by `penstock.__main__`: the command line starts the edges
 but does not know them. SIGTERM sets `stop`; a role finishes or hands back what it holds and leaves. A second
@@ -31,6 +31,7 @@ _LAST_SECONDS = 5.0  # for closing, after the time that a role may take
 def register(app: typer.Typer) -> None:
     app.command("serve", epilog=_example("serve --port 8000 --grpc-port 8001"))(serve)
     app.command("worker", epilog=_example("worker"))(worker)
+    app.command("executor", epilog=_example("executor"))(executor)
     app.command("scheduler", epilog=_example("scheduler"))(scheduler)
 
 
@@ -59,6 +60,11 @@ def serve(
 def worker(context: typer.Context) -> None:
     """React to events, call webhooks and do queued jobs; run as many as there is work."""
     run_role(context, "worker")
+
+
+def executor(context: typer.Context) -> None:
+    """Fetch what harvests have queued; run as many as there is work, the sources' limits hold over all."""
+    run_role(context, "executor")
 
 
 def scheduler(context: typer.Context) -> None:

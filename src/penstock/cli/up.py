@@ -73,6 +73,7 @@ def programs(place: Place) -> Sequence[Program]:
     return [
         Program("serve", role("serve"), answers(f"{place.address}/health/live")),
         Program("worker", role("worker")),
+        Program("executor", role("executor")),
         Program("scheduler", role("scheduler")),
     ]
 

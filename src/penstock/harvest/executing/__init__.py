@@ -2,6 +2,6 @@
 
 from penstock.harvest.executing.executor import Executor
 from penstock.harvest.executing.run import Note, Tools
-from penstock.harvest.executing.settle import take_from_the_silent
+from penstock.harvest.executing.settle import sweep_tasks
 
-__all__ = ["Executor", "Note", "Tools", "take_from_the_silent"]
+__all__ = ["Executor", "Note", "Tools", "sweep_tasks"]

@@ -84,6 +84,14 @@ async def take_from_the_silent(database: Database, *, most_attempts: int, limit:
     return len(rows)
 
 
+async def sweep_tasks(database: Database, *, most_attempts: int) -> None:
+    """What no executor may be there to notice."""
+    await take_from_the_silent(database, most_attempts=most_attempts)
+    async with database.transaction() as tx:
+        if freed := await store.free_forgotten_slots(tx):
+            log.warning("slots.forgotten", slots=freed)
+
+
 async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:
     """An executor that dies of its task would take all others with it in turn, so these attempts count too."""
     error = {"code": "EXECUTOR_LOST", "message": "the executor stopped without a word"}
