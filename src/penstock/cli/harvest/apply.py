@@ -90,16 +90,18 @@ def _chosen(files: list[Path], *, everything: bool) -> list[Path]:
 
 
 def _refuse(problems: Sequence[Mapping[str, Any]], *, as_json: bool) -> NoReturn:
-    """Of a file, or of settings that do not fit together: those know an origin instead of a line."""
+    """Of a file, or of settings that do not fit together: those say themselves where they come from."""
     if as_json:
         screen.print_json({"problems": [*problems]})
     else:
         console = screen.console(stderr=True)
         for each in problems:
-            place = f"{each['file']}:{each['line']}:{each['column']}" if "file" in each else each.get("origin", "")
-            where = printable(f"{place} {each['key']}".strip())
-            said = printable(f"{each[f'message_{screen.language()}']} ({each['rule']})")
-            console.print(Text.assemble((where, "bold"), ": ", said), soft_wrap=True)
+            said = printable(each[f"message_{screen.language()}"])
+            if "file" in each:
+                where = printable(f"{each['file']}:{each['line']}:{each['column']} {each['key']}".rstrip())
+                console.print(Text.assemble((where, "bold"), f": {said} ({each['rule']})"), soft_wrap=True)
+            else:
+                console.print(Text(said), soft_wrap=True)
         count = len(problems)
         said = f"{count} problem{'s' if count > 1 else ''}; nothing was applied."
         console.print(screen.text(said, f"共 {count} 处问题；未作任何更改。"), style="red")

@@ -1,7 +1,8 @@
 """Models of which only the given keys count: what one level says, checked with the types of the whole.
 
 Made from the models of `spec.py`, so that a new key there is at once a key of files, tables and the JSON Schema.
-Elements of lists are whole things: of them nothing may be missing.
+Elements of lists are whole things: of them nothing may be missing. In maps with free keys (templates, params) a null
+takes away what a weaker level says.
 """
 
 import types
@@ -62,6 +63,8 @@ def _replaced(kind: Any) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is tuple and isinstance(inner[0], type) and issubclass(inner[0], BaseModel):
         return tuple[partial_of(inner[0], whole=True), ...]  # type: ignore[misc]
+    if origin is dict:
+        return dict[inner[0], inner[1] | None]  # type: ignore[valid-type]
     if origin in (Union, types.UnionType):
         return reduce(or_, (_replaced(each) for each in inner))
     return kind

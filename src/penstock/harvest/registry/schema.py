@@ -19,8 +19,8 @@ class _ForEditors(GenerateJsonSchema):
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         made = super().dict_schema(schema)
-        if made.get("additionalProperties") == {"type": "string"}:
-            made["additionalProperties"] = {"type": ["string", "number"]}
+        if made.get("additionalProperties") == {"anyOf": [{"type": "string"}, {"type": "null"}]}:
+            made["additionalProperties"] = {"type": ["string", "number", "null"]}
         return made
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:  # noqa: ARG002  as inherited

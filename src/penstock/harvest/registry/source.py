@@ -1,6 +1,6 @@
 """A source as the tables have it: what the compiler, the planner and the callers work with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -53,24 +53,37 @@ class RegisteredSource:
         return default_endpoint(dict(self.document["endpoints"]))
 
     def levels(self, endpoint_name: str) -> "list[Level]":
-        """What is said of an endpoint, the weakest first: by the source, by its defaults, by its sections."""
-        from penstock.harvest.compiling.merge import Level
+        """What is said of an endpoint, the weakest first: by the source, by its defaults, by its sections.
 
+        One level for each line of the file, so that a value's origin is where it is written; without a file, one for
+        each table.
+        """
         endpoint = self.document["endpoints"][endpoint_name]
         at = f"endpoints.{endpoint_name}"
-        made = [
-            Level("source", self._origin("defaults", "reg_provenance"), self.document["defaults"]),
-            Level("endpoint", self._origin(f"{at}.defaults", ENDPOINTS), endpoint.get("defaults", {})),
-        ]
-        made += [
-            Level("section", self._origin(f"{at}.{name}", _TABLE_OF.get(name, ENDPOINTS)), {name: endpoint[name]})
-            for name in SECTIONS
-            if name in endpoint
-        ]
+        made = self._lines("source", "defaults", self.document["defaults"])
+        made += self._lines("endpoint", f"{at}.defaults", endpoint.get("defaults", {}))
+        made += self._lines("section", at, {name: endpoint[name] for name in SECTIONS if name in endpoint})
         return made
 
-    def _origin(self, key: str, table: str) -> str:
-        return f"{self.origins[key]} {key}" if key in self.origins else table
+    def _lines(self, level: str, at: str, sections: Mapping[str, Any]) -> "list[Level]":
+        from penstock.harvest.compiling.merge import Level
+
+        said: dict[str, dict[str, Any]] = {}
+        for path, value in _leaves((), sections):
+            origin = self._origin(level, at, path)
+            inner = said.setdefault(origin, {})
+            for step in path[:-1]:
+                inner = inner.setdefault(step, {})
+            inner[path[-1]] = value
+        return [Level(level, origin, part) for origin, part in said.items()]
+
+    def _origin(self, level: str, at: str, path: tuple[str, ...]) -> str:
+        written = self.origins.get(".".join((at, *path)))
+        if written is not None:
+            return f"{written} {at}"
+        if level != "section":
+            return "reg_provenance" if level == "source" else ENDPOINTS
+        return _TABLE_OF.get(path[0], ENDPOINTS)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], *, version: int, **known: Any) -> "RegisteredSource":
@@ -90,3 +103,11 @@ class RegisteredSource:
             document,
             **known,
         )
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if path and not (isinstance(value, Mapping) and value):
+        yield path, value
+        return
+    for key, inner in value.items():
+        yield from _leaves((*path, key), inner)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from itertools import pairwise
 
 import pytest
@@ -37,6 +38,16 @@ async def loaded(database: Database, code: str = "works"):
 async def rows(database: Database, query: str) -> list[dict]:
     async with database.transaction() as tx:
         return await fetch_all(tx, query)
+
+
+def together(levels: list[Level], name: str) -> dict:
+    def lay(under: dict, over: dict) -> dict:
+        return under | {
+            key: lay(under[key], value) if isinstance(value, dict) and key in under else value
+            for key, value in over.items()
+        }
+
+    return reduce(lay, (level.sections for level in levels if level.name == name), {})
 
 
 class TestRoundTrip:
@@ -103,26 +114,24 @@ class TestLevels:
     async def test_they_say_what_the_document_says_the_weakest_first(self, database):
         await applied(database, works())
         levels = (await loaded(database)).levels("list")
-        assert [level.name for level in levels[:3]] == ["source", "endpoint", "section"]
-        assert {level.name for level in levels[2:]} == {"section"}
-        assert levels[0].sections == {"http": {"baseUrl": "https://api.example.org"}, "rateLimit": {"qps": 3.0}}
-        assert levels[1].sections == {"retry": {"maxAttempts": 3}}
-        said = {key: value for level in levels[2:] for key, value in level.sections.items()}
+        names = [level.name for level in levels]
+        assert names == sorted(names, key=["source", "endpoint", "section"].index)
         endpoint = works().canonical()["endpoints"]["list"]
-        assert said == {
-            key: value
-            for key, value in endpoint.items()
-            if key not in {"role", "default", "linkedEndpoint", "defaults"}
-        }
+        assert together(levels, "source") == works().canonical()["defaults"]
+        assert together(levels, "endpoint") == endpoint["defaults"]
+        unsaid = {"role", "default", "linkedEndpoint", "defaults"}
+        assert together(levels, "section") == {key: value for key, value in endpoint.items() if key not in unsaid}
 
-    async def test_each_names_its_place_in_the_file(self, database):
-        await applied(database, works())
-        line = WORKS.splitlines().index("    retry: {longest: 1m}") + 1
+    async def test_each_value_names_its_line_in_the_file(self, database):
+        await applied(database, works(("{type: TOKEN, pageSize: 1000,", "{type: TOKEN,\n      pageSize: 1000,")))
         levels = (await loaded(database)).levels("list")
-        (retry,) = [level for level in levels if level.name == "section" and "retry" in level.sections]
-        assert retry == Level(
-            "section", f"sources/works.yaml:{line} endpoints.list.retry", {"retry": {"longest": "PT1M"}}
-        )
+        line = WORKS.splitlines().index("    retry: {longest: 1m}") + 2
+        retry = Level("section", f"sources/works.yaml:{line} endpoints.list", {"retry": {"longest": "PT1M"}})
+        assert retry in levels
+        first, second = [level for level in levels if "pagination" in level.sections]
+        assert first.sections == {"pagination": {"type": "TOKEN"}}
+        assert int(second.origin.split(":")[1].split()[0]) == int(first.origin.split(":")[1].split()[0]) + 1
+        assert second.sections["pagination"]["pageSize"] == 1000
 
     async def test_without_a_file_they_name_the_table(self, database):
         await applied(database, works())

@@ -105,16 +105,11 @@ class TestApplying:
         assert "sources/again.yml describes the source works too (source.twice)" in err
 
     def test_settings_that_do_not_fit_together_are_told_with_their_origin(self, place, capsys):
-        problem = {
-            "rule": "paging",
-            "key": "pagination.type",
-            "origin": "sources/works.yaml:9",
-            "message_en": "is missing",
-        }
+        problem = {"rule": "paging", "key": "pagination.type", "message_en": "works.yaml:9: pagination.type is missing"}
         with pytest.raises(typer.Exit) as left:
             apply_command._refuse([problem], as_json=False)
         assert left.value.exit_code == 1
-        assert capsys.readouterr().err.splitlines()[0] == "sources/works.yaml:9 pagination.type: is missing (paging)"
+        assert capsys.readouterr().err.splitlines()[0] == "works.yaml:9: pagination.type is missing"
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

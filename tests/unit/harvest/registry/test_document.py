@@ -48,6 +48,12 @@ class TestReading:
     def test_a_null_that_is_said_is_kept(self):
         assert works().canonical()["endpoints"]["list"]["response"]["totalPath"] is None
 
+    def test_a_null_in_a_template_is_kept_too_since_it_takes_away_what_a_weaker_level_says(self):
+        text = endpoint("http: {queryTemplate: {mailto: null}}")
+        assert read_source(text.encode(), "a.yaml").canonical()["endpoints"]["e"]["http"] == {
+            "queryTemplate": {"mailto": None}
+        }
+
     def test_every_value_knows_its_line(self):
         origins = works().origins
         line = WORKS.splitlines().index("  rateLimit: {qps: 3}") + 1
