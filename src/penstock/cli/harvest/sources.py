@@ -96,7 +96,8 @@ def _described(source: "RegisteredSource | None", document: Mapping[str, Any], f
 
 def _row(each: dict[str, Any]) -> list[str | Text]:
     state = screen.text(each["state"], _CHINESE[each["state"]])
-    file = Text.assemble((state, _STYLES[each["state"]]), f" {printable(each['file'] or '')}")
+    named = "" if each["state"] == "applied" else f" {printable(each['file'] or '')}"  # where there is something to do
+    file = Text.assemble((state, _STYLES[each["state"]]), named)
     if each["source"] is None:
         return ["", "", "", "", "", "", file]
     schedules = [
