@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from struct import Struct, pack
 
+from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
@@ -30,22 +31,29 @@ class BooleanArray(bytes):
 
 
 class _Packed(Dumper):
+    """The type is said by each dumper, not by its class: these must not serve other arrays of that type."""
+
     format = Format.BINARY
+    array_type: int
+
+    def __init__(self, cls: type, context: AdaptContext | None = None) -> None:
+        super().__init__(cls, context)
+        self.oid = self.array_type
 
     def dump(self, obj: bytes) -> bytes:
         return obj
 
 
 class _TextArrayDumper(_Packed):
-    oid = 1009
+    array_type = 1009
 
 
 class _InstantArrayDumper(_Packed):
-    oid = 1185
+    array_type = 1185
 
 
 class _BooleanArrayDumper(_Packed):
-    oid = 1000
+    array_type = 1000
 
 
 def make_known(tx: Tx) -> None:

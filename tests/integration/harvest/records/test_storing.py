@@ -194,6 +194,15 @@ class TestWhatCannotBeStored:
             row = await fetch_one(tx, "select body, fields from ing_record")
         assert row == {"body": r'{"t":"x\u0000y"}', "fields": {"t": "x\ufffdy", "u": r"\u0000"}}
 
+    async def test_other_arrays_on_the_connection_are_sent_as_ever(self, database: Database):
+        async with database.transaction() as tx:
+            await upsert(tx, PLACE, page_of(("a", EARLY, b"1")))
+            await tx.execute("create temp table kept (names text[], times timestamptz[])")
+            async with tx.cursor().copy("copy kept from stdin (format binary)") as copy:
+                copy.set_types(["text[]", "timestamptz[]"])
+                await copy.write_row([["x", "y"], [EARLY]])
+            assert await fetch_one(tx, "select * from kept") == {"names": ["x", "y"], "times": [EARLY]}
+
     async def test_an_empty_page_is_nothing(self, database: Database):
         assert await put(database) == Counts(0, 0, 0)
 
