@@ -79,11 +79,17 @@ def run() -> dict[str, Any]:
         for name, rounds in found.items()
     }
     figures = {f"{name}_{key}": round(value, 1) for name, row in medians.items() for key, value in row.items()}
+    figures |= {f"{name}_spread": _spread([each["items_per_s"] for each in rounds]) for name, rounds in found.items()}
     return {
         "name": "harvest",
         "ratios": _ratios({name: row["items_per_s"] for name, row in medians.items()}),
         "figures": {"source_items_per_s": round(statistics.median(served)), **figures},
     }
+
+
+def _spread(rates: list[float]) -> float:
+    """How far the rounds lie apart, as a part of their median: a ratio is worth no more than that."""
+    return round((max(rates) - min(rates)) / statistics.median(rates), 2)
 
 
 def _ratios(rates: dict[str, float]) -> dict[str, float]:
@@ -209,7 +215,7 @@ def _cpu_of(postmaster: psutil.Process) -> float:
 
 
 def _finish(command: list[str], environment: dict[str, str]) -> tuple[dict[str, Any], float]:
-    """What the program said, and the most memory that it and its children had, in MB."""
+    """What the program said, and the most memory that it and its children had, in MB; what they share counts once."""
     with tempfile.TemporaryFile("w+") as complaints:
         process = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=complaints, text=True
@@ -229,7 +235,8 @@ def _watch_memory(process: "subprocess.Popen[str]", peak: list[float]) -> None:
     while process.poll() is None:
         try:
             root = psutil.Process(process.pid)
-            used = sum(each.memory_info().rss for each in (root, *root.children(recursive=True)))
+            used = root.memory_info().rss
+            used += sum(child.memory_full_info().uss for child in root.children(recursive=True))
         except psutil.NoSuchProcess:
             continue
         peak[0] = max(peak[0], used / 1e6)
