@@ -1,7 +1,7 @@
 """Claiming harvest tasks with a million queued in 24 uneven partitions: 16 claimers in four processes.
 
 The bare claim takes the first of one partition after another with `for update skip locked`: no fairness, no limits of
-how many run at once, no run. Ours is what executors call (`OURS`); latency is that of the claim alone, and each claimed
+how many run at once, no run. Ours is what executors call; latency is that of the claim alone, and each claimed
 task is let go again, so that the queue stays as it is.
 """
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from typing import Any
 import psycopg
 
 from bench import servers
+from penstock.harvest.executing import settle
+from penstock.harvest.executing.claim import Claimer
+from penstock.harvest.executing.settle import Ending
+from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel.db import Database, fetch_one
 
 SHORT = bool(os.environ.get("BENCH_SHORT"))
@@ -52,6 +57,7 @@ update ing_task set lease_owner = %(owner)s, leased_until = now() + interval '5 
     order by priority, scheduled_at, id limit 1 for update skip locked)
   returning id, lease_token
 """
+_GIVEN_BACK = Ending(RunStatus.CANCELLED, TaskStatus.QUEUED, "given_back")
 _turn = count(os.getpid())
 
 
@@ -71,8 +77,25 @@ async def _bare_release(database: Database, held: Any) -> None:
         )
 
 
-CANDIDATES: dict[str, tuple[Claim, Release]] = {"bare": (_bare_claim, _bare_release)}
-# To be filled in with what executors call: CANDIDATES["ours"] = (claim, give_back).
+_claimers_by_name: dict[str, Claimer] = {}
+
+
+async def _our_claim(database: Database, owner: str) -> Any:
+    if owner not in _claimers_by_name:
+        _claimers_by_name[owner] = Claimer(database, owner, 64, timedelta(minutes=5))
+    return await _claimers_by_name[owner].claim()
+
+
+async def _our_release(database: Database, held: Any) -> None:
+    """As an executor that shuts down: the task goes back to the queue."""
+    async with database.transaction() as tx:
+        await settle.end(tx, held, _GIVEN_BACK, source=TaskStatus.DISPATCHED)
+
+
+CANDIDATES: dict[str, tuple[Claim, Release]] = {
+    "bare": (_bare_claim, _bare_release),
+    "ours": (_our_claim, _our_release),
+}
 
 
 def _fill(url: str) -> None:
