@@ -98,9 +98,10 @@ def _place(work: Work, number: int) -> Place:
 
 async def _store_records(tx: Tx, work: Work, batch: Batch) -> Counts:
     page, place = batch.page, _place(work, batch.number)
-    if page.faults:
+    counts = await records.upsert(tx, place, page) if page.bodies else Counts(0, 0, 0)
+    if page.faults:  # after the upsert, which finds what PostgreSQL cannot hold
         await records.quarantine(tx, place, page.faults, batch.fetched.evidence["request"], batch.fetched.mask.sample)
-    return await records.upsert(tx, place, page) if page.bodies else Counts(0, 0, 0)
+    return counts
 
 
 async def close_slice(tx: Tx, work: Work, closing: Closing) -> None:

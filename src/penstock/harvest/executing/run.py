@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, PageVars, render
+from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, PageVars, public_url, render
 from penstock.harvest.cursors import Closing
 from penstock.harvest.executing import settle, store
 from penstock.harvest.executing.claim import TASKS
@@ -170,7 +170,10 @@ class TaskRun:
         )
 
         def read(answer: Answer) -> Page:
-            return reader.read(answer.body, span=ask.span, asked=ask.ids)
+            page = reader.read(answer.body, span=ask.span, asked=ask.ids)
+            if page.next_url:  # some sources write the caller's key into it
+                page.next_url = public_url(sections, page.next_url)
+            return page
 
         order = Order(
             spec=spec, sections=sections, request=render(sections, context), task=str(work.held.task_id),
