@@ -87,9 +87,10 @@ class Filler:
         """What of the plan's window nobody has stored, fetches, or has cut for this plan."""
         if job.window is None:
             return []
-        cursor = await cursors.find(tx, job.name)
+        # First who is busy, then what is stored: a task that ends in between must not be in neither of them.
         busy = await store.live_windows(tx, job.partition, job.name.namespace)
         busy += await store.sliced_windows(tx, job.plan_id)
+        cursor = await cursors.find(tx, job.name)
         rereads = job.rereads
         if rereads is not None and (cursor is None or cursor.instant != rereads.end):
             rereads = None  # another plan has gone on from there, with an overlap of its own

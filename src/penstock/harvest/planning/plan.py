@@ -139,8 +139,8 @@ class Planner:
     async def _with_work(self, tx: Tx, aim: Aim) -> Aim | Sentence:
         assert aim.stretch is not None  # noqa: S101  windows of time have one
         partition, namespace = store.partition_of(aim.compiled.spec), aim.name.namespace
+        busy = await store.live_windows(tx, partition, namespace)  # before what is stored, as where it is queued
         cursor = await cursors.find(tx, aim.name)
-        busy = await store.live_windows(tx, partition, namespace)
         stored = cursor.covered if cursor else ()
         if not windows.to_do(aim.stretch.window, aim.stretch.rereads, stored, busy):
             return remarks.ALL_QUEUED if busy else remarks.ALL_STORED

@@ -75,8 +75,8 @@ async def _spans(planner: "Planner", trigger: Trigger, compiled: Compiled) -> li
         aim = await planner.aim_at(tx, compiled, trigger, 0)
         if isinstance(aim, Sentence) or aim.stretch is None:
             return []
-        cursor = await cursors.find(tx, aim.name)
         busy = await store.live_windows(tx, store.partition_of(compiled.spec), aim.name.namespace)
+        cursor = await cursors.find(tx, aim.name)
     return windows.to_do(aim.stretch.window, aim.stretch.rereads, cursor.covered if cursor else (), busy)
 
 

@@ -39,16 +39,10 @@ async def insert_instance(tx: Tx, columns: Mapping[str, Any]) -> int:
 
 
 async def lock_instance(tx: Tx, instance_id: int) -> dict[str, Any]:
-    """With the plan that came of it, if one did."""
-    return _there(
-        await fetch_one(
-            tx,
-            "select i.*, (select p.id from ing_plan p where p.schedule_instance_id = i.id"
-            "  and p.provenance_code = i.provenance_code order by p.id limit 1) as plan_id"
-            " from ing_schedule_instance i where i.id = %s for update of i",
-            (instance_id,),
-        )
-    )
+    """With the plan that came of it, if one did: looked for once the row is ours, or it would be missed."""
+    row = await fetch_one(tx, "select * from ing_schedule_instance where id = %s for update", (instance_id,))
+    made = await fetch_one(tx, "select min(id) as id from ing_plan where schedule_instance_id = %s", (instance_id,))
+    return {**_there(row), "plan_id": _there(made)["id"]}
 
 
 async def note_instance(tx: Tx, instance_id: int, endpoint: str | None, remarks: Mapping[str, Any]) -> None:
