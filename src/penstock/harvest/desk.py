@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -53,6 +54,22 @@ def compile_registered(source: RegisteredSource, trigger: Trigger) -> Compiled:
     return compile_spec(source, endpoint, trigger.operation, run, terms_of(source))
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaLeft:
+    """What the gate has left of a source's quotas until tomorrow, what was spent today included."""
+
+    pacer: Pacer
+
+    async def left(self, spec: Spec) -> int | None:
+        limits = spec.rate_limit
+        found = (await self.pacer.estimate(spec, timedelta(0))).quotas
+        hourly = None if limits.quota_hourly is None else int(limits.quota_hourly * (1 - limits.quota_margin))
+        known = [found.get("day"), None if hourly is None else found.get("hour", hourly) + 23 * hourly]
+        if found.get("day") is None and limits.quota_daily is not None:
+            known.append(int(limits.quota_daily * (1 - limits.quota_margin)))
+        return min((int(left) for left in known if left is not None), default=None)
+
+
 @dataclass(frozen=True)
 class HarvestDesk:
     """`close` it in the end: it keeps connections to sources."""
@@ -78,7 +95,7 @@ class HarvestDesk:
     @cached_property
     def planner(self) -> Planner:
         estimator = CountingEstimator(self._ask_total, HistoryEstimator(self.database))
-        return Planner(self.database, self.compile, estimator, self.settings, self.clock)
+        return Planner(self.database, self.compile, estimator, self.settings, self.clock, QuotaLeft(self.pacer))
 
     def executor(
         self, owner: str, sources: Sequence[str] | None = None, tell: Callable[[Note], None] | None = None

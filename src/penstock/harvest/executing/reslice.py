@@ -22,7 +22,7 @@ async def cut(tx: Tx, work: Work, overflow: Overflow) -> bool:
     )
     if len(pieces) < 2:
         return False
-    await queue_parts(tx, work.row["plan_id"], pieces, f"cut: {overflow.reason}")
+    await queue_parts(tx, work.row["plan_id"], work.row["slice_id"], pieces, f"cut: {overflow.reason}")
     return True
 
 

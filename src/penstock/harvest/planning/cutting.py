@@ -10,7 +10,7 @@ from penstock.harvest.slices import Bounds, Dimension, Span, TimeBounds
 from penstock.kernel.db import Tx
 
 
-async def queue_parts(tx: Tx, plan_id: int, parts: Sequence[Span], comment: str) -> None:
+async def queue_parts(tx: Tx, plan_id: int, parent_id: int, parts: Sequence[Span], comment: str) -> None:
     """One task each; the queue's limit does not hold for what was in it already."""
     row = await store.plan(tx, plan_id)
     if row is None:
@@ -18,4 +18,4 @@ async def queue_parts(tx: Tx, plan_id: int, parts: Sequence[Span], comment: str)
     drafts = [
         Draft(Dimension.TIME, Bounds(time=TimeBounds(from_=part.start, to=part.end)), comment=comment) for part in parts
     ]
-    await write_slices(tx, job_of(row), drafts)
+    await store.set_parent(tx, await write_slices(tx, job_of(row), drafts), parent_id)

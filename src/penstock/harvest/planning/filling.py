@@ -161,8 +161,8 @@ class Filler:
         return asks[len(taken)] if len(taken) < len(drafts) else None
 
 
-async def write_slices(tx: Tx, job: Job, drafts: Sequence[Draft]) -> None:
-    """Slices and their tasks; those that the plan has already are left alone."""
+async def write_slices(tx: Tx, job: Job, drafts: Sequence[Draft]) -> list[int]:
+    """Slices and their tasks; those that the plan has already are left alone. Returns the ids of the new slices."""
     new = [drafting.written(job.drafting, draft) for draft in drafts]
     rows = await store.insert_slices(tx, job.owner, new)
     numbers = {row["slice_signature_hash"]: row for row in rows}
@@ -175,6 +175,7 @@ async def write_slices(tx: Tx, job: Job, drafts: Sequence[Draft]) -> None:
     await enter_many(tx, TASK, Crowd(TaskStatus.QUEUED, *told, queued))
     await candidates.mark(tx, job, [each for draft in drafts for each in draft.ids])
     await store.note_progress(tx, job.plan_id)
+    return [row["id"] for row in rows]
 
 
 async def _chunks(drafts: AsyncIterator[Draft]) -> AsyncIterator[list[Draft]]:

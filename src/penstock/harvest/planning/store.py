@@ -292,6 +292,10 @@ async def insert_slices(tx: Tx, owner: Owner, new: Sequence[NewSlice]) -> list[d
     )
 
 
+async def set_parent(tx: Tx, slice_ids: Sequence[int], parent_id: int) -> None:
+    await tx.execute("update ing_plan_slice set parent_slice_id = %s where id = any(%s)", (parent_id, list(slice_ids)))
+
+
 async def insert_tasks(tx: Tx, owner: Owner, new: Sequence[tuple[int, NewSlice]]) -> list[dict[str, Any]]:
     """In order, so that ids follow the order in which they should be worked on."""
     return await fetch_all(
