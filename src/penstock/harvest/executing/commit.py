@@ -23,7 +23,7 @@ from penstock.harvest.executing.paging import Ask, Phase, Position
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Fault, FaultKind, Page
 from penstock.harvest.records import Counts, Place
-from penstock.harvest.slices import Dimension, Span
+from penstock.harvest.slices import Span
 from penstock.harvest.spec import PageType
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import failpoints, json, leases
@@ -120,9 +120,10 @@ async def close_slice(tx: Tx, work: Work, closing: Closing) -> None:
 async def _advance(tx: Tx, work: Work, batch: Batch, batch_id: int) -> None:
     """What this batch completes is closed; whether that moves the cursor is for the cursor to say."""
     closing = Closing(work.lineage(batch_id), max(batch.page.updated, default=None), batch.remarks or None)
-    if work.course.slice.dimension is Dimension.SCAN:
+    if (scan := work.course.slice.bounds.scan) is not None:
         if batch.page.next_token and batch.ask.phase is Phase.LIST:
-            await cursors.move_token(tx, work.cursor, batch.ask.token, batch.page.next_token, closing)
+            before = batch.ask.token if batch.ask.page_no else scan.after
+            await cursors.move_token(tx, work.cursor, before, batch.page.next_token, closing)
     elif batch.after.is_finished:
         await close_slice(tx, work, closing)
     elif (part := _part_of_window(work, batch)) is not None:

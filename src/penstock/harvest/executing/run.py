@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -46,6 +46,7 @@ from penstock.kernel.errors import PenstockError, reason_of
 
 log = structlog.get_logger(__name__)
 
+_CLOCK_NOISE = timedelta(seconds=2)
 _AUTH_REST = 600.0  # seconds for which nobody tries a source that refuses our credentials
 
 
@@ -69,6 +70,7 @@ class Tools:
     settings: HarvestSettings
     clock: Clock
     tell: Callable[[Note], None] | None = None
+    clocks: dict[tuple[str, str, str], timedelta] = field(default_factory=dict)  # how far sources' clocks are behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class TaskRun:
             counts = await store_batch(tx, self._work, batch, self._stats)
             failpoints.reach("harvest.batch_stored")
         failpoints.reach("harvest.batch_committed")
+        await self._note_clock(fetched.date_behind)
         self._tell(batch, counts)
         return following
 
@@ -201,6 +204,18 @@ class TaskRun:
         async with self._tools.database.transaction() as tx:
             bad = await store.bad_ids(tx, source, endpoint, position.pending)
         return msgspec.structs.replace(position, pending=tuple(each for each in position.pending if each not in bad))
+
+    async def _note_clock(self, behind: timedelta | None) -> None:
+        """The next plan does not go further than the source's own clock. Its header has whole seconds."""
+        if behind is None:
+            return
+        behind = max(behind, timedelta(0)) if behind > _CLOCK_NOISE else timedelta(0)
+        known = self._tools.clocks.get(self._work.partition)
+        if known is not None and abs(behind - known) <= _CLOCK_NOISE:
+            return
+        self._tools.clocks[self._work.partition] = behind
+        async with self._tools.database.transaction() as tx:
+            await store.note_clock(tx, self._work.partition, behind)
 
     async def _cut(self, overflow: Overflow, ask: Ask, position: Position, fetched: Fetched[Page]) -> Outcome:
         """What this answer held is stored with the smaller slices; here only the books remember it."""

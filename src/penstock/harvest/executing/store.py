@@ -174,7 +174,8 @@ async def note_progress(tx: Tx, run_id: int, checkpoint: str | None, stats: Mapp
     )
 
 
-async def note_observations(tx: Tx, where: tuple[str, str, str], clock_behind: timedelta) -> None:
+async def note_clock(tx: Tx, where: tuple[str, str, str], clock_behind: timedelta) -> None:
+    """How far the source's clock is behind ours."""
     await tx.execute(
         "update ing_partition set clock_behind = %s, updated_at = now() where provenance_code = %s"
         " and endpoint_name = %s and operation_code = %s and clock_behind is distinct from %s",
