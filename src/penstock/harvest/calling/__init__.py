@@ -5,7 +5,7 @@ from penstock.harvest.calling.auth import SIGNING, Outgoing, Signature
 from penstock.harvest.calling.credentials import Credentials, Secret
 from penstock.harvest.calling.fetch import Fetched, Fetcher, Order
 from penstock.harvest.calling.masking import Mask
-from penstock.harvest.calling.pacing import Pacer, rate_key
+from penstock.harvest.calling.pacing import Pacer
 from penstock.harvest.calling.render import Context, PageVars, for_count, public_url, render
 from penstock.harvest.calling.request import Request
 from penstock.harvest.calling.transport import Transport
@@ -28,6 +28,5 @@ __all__ = [
     "Transport",
     "for_count",
     "public_url",
-    "rate_key",
     "render",
 ]

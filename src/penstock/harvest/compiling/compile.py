@@ -6,15 +6,15 @@ every problem named, so that nothing is planned that fails at three in the night
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from penstock.harvest.compiling import checks
-from penstock.harvest.compiling.canonical import fingerprint, namespace_key
+from penstock.harvest.compiling.canonical import fingerprint
 from penstock.harvest.compiling.merge import STRENGTH, Level, Merged, Origin, merge
 from penstock.harvest.compiling.problems import Case, Part, Problem, Source, Terms
 from penstock.harvest.compiling.prototype import prototype
 from penstock.harvest.compiling.templates import mention
-from penstock.harvest.spec import CursorType, Operation, PageType, Sections, Spec
+from penstock.harvest.spec import Operation, PageType, Sections, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
@@ -31,17 +31,6 @@ class Compiled:
     origins: Mapping[str, Origin]  # one for each leaf of the snapshot's sections
     removed: Mapping[str, Origin]  # keys that a null took away
     warnings: list[str]  # what works, but not as well as it could
-
-
-@dataclass(frozen=True, slots=True)
-class CursorChoice:
-    """Which progress an operation moves. `namespace` is None where the planner gives the plan's own."""
-
-    key: str
-    type: CursorType
-    scope: Literal["GLOBAL", "EXPR", "CUSTOM"]
-    namespace: str | None
-    direction: Literal["FORWARD", "BACKFILL"]
 
 
 def compile_spec(
@@ -78,22 +67,6 @@ def check_source(source: Source, terms: Terms = _TERMS) -> list[dict[str, Any]]:
                 raise
             problems |= {problem["message_en"]: problem for problem in refused.details["problems"]}
     return list(problems.values())
-
-
-def cursor_choice(spec: Spec, *, by_age: bool = False) -> CursorChoice:
-    """`by_age`: an UPDATE that goes through records by when they were last looked at, not by id."""
-    key = spec.window.watermark_key or "updated_at"
-    match spec.operation:
-        case Operation.HARVEST if spec.window.namespace == "GLOBAL":
-            return CursorChoice(key, spec.window.cursor_type, "GLOBAL", "*", "FORWARD")
-        case Operation.HARVEST:
-            return CursorChoice(key, spec.window.cursor_type, "EXPR", namespace_key(spec), "FORWARD")
-        case Operation.BACKFILL:
-            return CursorChoice(key, CursorType.TIME, "CUSTOM", None, "BACKFILL")
-        case Operation.UPDATE if by_age:
-            return CursorChoice("refresh_checked_at", CursorType.TIME, "CUSTOM", None, "FORWARD")
-        case Operation.UPDATE:
-            return CursorChoice("provider_id", CursorType.ID, "CUSTOM", None, "FORWARD")
 
 
 def _parts(

@@ -1,6 +1,6 @@
 """Planning: a trigger becomes a plan, the plan slices, each slice one task in the queue; nothing is queued twice."""
 
-from penstock.harvest.planning.estimates import CountingEstimator, HistoryEstimator, NoEstimator, counting_sections
+from penstock.harvest.planning.estimates import CountingEstimator, HistoryEstimator, NoEstimator
 from penstock.harvest.planning.plan import Planner
 from penstock.harvest.planning.schedules import Schedules, check_cron
 from penstock.harvest.planning.signals import Reason, raise_signals
@@ -31,6 +31,5 @@ __all__ = [
     "Schedules",
     "Trigger",
     "check_cron",
-    "counting_sections",
     "raise_signals",
 ]

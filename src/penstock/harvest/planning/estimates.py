@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from penstock.harvest.calling import for_count
 from penstock.harvest.planning import store
 from penstock.harvest.planning.trigger import Compiled, Estimator
 from penstock.harvest.slices import Span
@@ -49,10 +50,9 @@ class CountingEstimator:
         self._otherwise = otherwise
 
     async def count(self, compiled: Compiled, span: Span | None) -> int | None:
-        counting = counting_sections(compiled.spec)
-        if counting is not None:
+        if compiled.spec.count is not None:
             try:
-                total = await self._ask(compiled.spec, counting, span)
+                total = await self._ask(compiled.spec, for_count(compiled.spec), span)
             except PenstockError as failure:
                 if failure.code is error_codes.DB_UNAVAILABLE:
                     raise
@@ -61,14 +61,6 @@ class CountingEstimator:
                 if total is not None:
                     return total
         return await self._otherwise.count(compiled, span)
-
-
-def counting_sections(spec: Spec) -> Sections | None:
-    """The endpoint's own sections with the query that only counts; none: the source cannot."""
-    if spec.count is None:
-        return None
-    query = {**spec.http.query_template, **spec.count.query_template}
-    return spec.model_copy(update={"http": spec.http.model_copy(update={"query_template": query})})
 
 
 class PlanEstimates:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.harvest.compiling.canonical import fingerprint
-from penstock.harvest.compiling.compile import CursorChoice, check_source, compile_spec, cursor_choice
+from penstock.harvest.compiling.compile import check_source, compile_spec
 from penstock.harvest.compiling.explain import explain
-from penstock.harvest.spec import CursorType, Operation, Spec
+from penstock.harvest.spec import Operation, Spec
 from penstock.kernel.errors import PenstockError
 
 ROOT = Path(__file__).parents[4]
@@ -182,30 +182,6 @@ class TestDegradations:
             "http": {"queryTemplate": {"cursor": "${page.token}"}},
         })  # fmt: skip
         assert "hasNextByPageSize" not in compile_spec(source, "works", HARVEST).warnings
-
-
-class TestCursors:
-    def choice(self, source, operation, **how):
-        return cursor_choice(compile_spec(source, "works", operation).spec, **how)
-
-    def test_a_harvest_goes_forward_in_the_namespace_of_what_is_asked(self, demo):
-        expected = CursorChoice("updated_at", CursorType.TIME, "EXPR", 'works?{"q":"bees"}', "FORWARD")
-        assert self.choice(demo({"params": {"q": "bees"}}), HARVEST) == expected
-
-    def test_endpoints_may_share_one_watermark(self, demo):
-        choice = self.choice(demo({"window": {"namespace": "GLOBAL"}}), HARVEST)
-        assert (choice.scope, choice.namespace, choice.direction) == ("GLOBAL", "*", "FORWARD")
-
-    def test_a_backfill_goes_back_in_a_namespace_of_its_own(self, demo):
-        for scope in ("EXPR", "GLOBAL"):
-            choice = self.choice(demo({"window": {"namespace": scope}}), BACKFILL)
-            assert choice == CursorChoice("updated_at", CursorType.TIME, "CUSTOM", None, "BACKFILL")
-
-    def test_an_update_follows_ids_or_ages_and_no_watermark(self, demo):
-        source = demo({"linkedEndpoint": "details"}, {})
-        assert self.choice(source, UPDATE) == CursorChoice("provider_id", CursorType.ID, "CUSTOM", None, "FORWARD")
-        by_age = self.choice(source, UPDATE, by_age=True)
-        assert by_age == CursorChoice("refresh_checked_at", CursorType.TIME, "CUSTOM", None, "FORWARD")
 
 
 class TestPrototypes:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.support.planning import NOW, Counts, compiled
 
-from penstock.harvest.planning import CountingEstimator, counting_sections
+from penstock.harvest.planning import CountingEstimator
 from penstock.harvest.planning.estimates import PlanEstimates
 from penstock.harvest.slices import Span
 from penstock.kernel import error_codes
@@ -28,7 +28,6 @@ class TestAskingTheSource:
         assert asked == [({"rows": "0", "q": "x"}, SPAN)]
 
     async def test_a_source_that_cannot_count_is_not_asked(self):
-        assert counting_sections(compiled().spec) is None
         assert await CountingEstimator(None, Counts(lambda _: 7)).count(compiled(), SPAN) == 7
 
     @pytest.mark.parametrize("code", [error_codes.SOURCE_UNAVAILABLE, error_codes.SOURCE_REFUSED])
