@@ -5,6 +5,7 @@ have fallen silent, so one executor alone recovers from the death of another.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -169,11 +170,18 @@ class Executor:
             await self._let_go(each, ending)
 
     async def _let_go(self, held: Held, ending: Ending) -> None:
-        for source in (TaskStatus.EXECUTING, TaskStatus.DISPATCHED):
+        """While the database is away we try again: it is back sooner than our lease ends, as a rule."""
+        tries_until = time.monotonic() + self._tools.settings.lease_seconds.total_seconds()
+        sources = [TaskStatus.EXECUTING, TaskStatus.DISPATCHED]
+        while sources and time.monotonic() < tries_until:
             try:
                 async with self._tools.database.transaction() as tx:
-                    await settle.end(tx, held, ending, source=source)
-            except PenstockError as lost:
-                log.info("task.left_to_its_lease", task_id=held.task_id, reason=str(lost))
+                    await settle.end(tx, held, ending, source=sources[0])
+            except PenstockError as failure:
+                if failure.kind is Kind.UNAVAILABLE:
+                    await asyncio.sleep(0.5)
+                    continue
+                sources.pop(0)  # it has not begun; or it is not ours any more
             else:
                 return
+        log.info("task.left_to_its_lease", task_id=held.task_id)
