@@ -261,18 +261,37 @@ class Course:
         span, whole = self._span(position), self.slice.span
         if span is None or whole is None:
             raise ValueError("pagination by time needs a slice of time")
-        limit = self.spec.pagination.ceiling or self.spec.pagination.max_page_size
-        if page.is_truncated or (limit is not None and page.served >= limit):
+        if self._may_be_cut(page):
             half = half_of(span, self.spec.window.granularity)
             if half is None:
                 return Overflow(f"{page.served} results in the smallest window", Span(span.start, whole.end))
             return msgspec.structs.replace(
                 position, step_seconds=(half - span.start).total_seconds(), pending=before, total=None
             )
-        wider = None if position.step_seconds is None else position.step_seconds * 2
+        wider = None if position.step_seconds is None else self._wider(position.step_seconds)
         return msgspec.structs.replace(
             position, since=span.end, page=position.page + 1, step_seconds=wider, is_listed=span.end >= whole.end
         )
+
+    def _may_be_cut(self, page: Page) -> bool:
+        """As many items as can come in one answer; where nobody says how many that is, fewer than the total."""
+        pages = self.spec.pagination
+        asked = pages.page_size if _asks_for_size(self.spec) else None
+        limits = [limit for limit in (pages.ceiling, pages.max_page_size, asked) if limit]
+        if page.is_truncated or not limits:
+            return page.is_truncated or (page.total is not None and page.total > page.served)
+        return page.served >= min(limits)
+
+    def _wider(self, seconds: float) -> float:
+        """Twice as wide, but never wider than the source may be asked for."""
+        step = self.spec.pagination.time_step
+        return seconds * 2 if step is None else min(seconds * 2, step.total_seconds())
+
+
+def _asks_for_size(spec: Spec) -> bool:
+    http = spec.http
+    templates = (http.path_template, *http.query_template.values(), *http.body_template.values())
+    return any("page.size" in template for template in templates)
 
 
 def half_of(span: Span, granularity: timedelta) -> datetime | None:

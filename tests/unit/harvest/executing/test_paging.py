@@ -149,6 +149,28 @@ class TestWindows:
         assert (middle - START) % granularity == timedelta(0)
 
 
+    def test_a_window_as_full_as_was_asked_for_may_have_been_cut(self):
+        road = course(
+            pagination={"type": "TIME", "pageSize": 50, "maxPageSize": 100},
+            http={"queryTemplate": {"limit": "${page.size}"}},
+        )
+        [after] = walk(road, [page(50)])
+        assert road.ask(after).span == Span(START, START + timedelta(hours=12))
+
+    def test_where_nobody_says_how_much_fits_the_total_tells(self):
+        road = course(pagination={"type": "TIME"})
+        [after] = walk(road, [page(50, total=51)])
+        assert road.ask(after).span == Span(START, START + timedelta(hours=12))
+        assert walk(road, [page(50, total=50)])[-1].is_finished
+
+    def test_after_a_narrow_window_they_widen_no_further_than_the_source_allows(self):
+        position = self.ROAD.begin()
+        for served in (100, 100, 5, 5, 5, 5):
+            position = self.ROAD.after_list(position, page(served), 0, START)
+        asked = self.ROAD.ask(position).span
+        assert asked.end - asked.start == timedelta(hours=6)
+
+
 class TestCeilings:
     ROAD = course(pagination={"type": "OFFSET", "pageSize": 10, "ceiling": 30})
 

@@ -1,0 +1,202 @@
+"""Every way in which a source leads from page to page, read by real executors: what is stored is what is there."""
+
+from datetime import timedelta
+
+import pytest
+from tests.standins import Library
+from tests.support.harvesting import CALM, MICROSECOND, past, written
+
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+KINDS = ("offset", "page0", "page1", "token", "url", "time")
+
+
+def library(records: int = 400, days: float = 2, seed: int = 3) -> Library:
+    made = Library(records, days=days, seed=seed, habits=CALM)
+    past(made)
+    return made
+
+
+class TestEveryKind:
+    @pytest.mark.parametrize("kind", KINDS)
+    async def test_what_is_stored_is_what_the_source_holds(self, beside, kind):
+        async with beside("generic", library(), document=written(kind)) as here:
+            await here.harvest(since=here.library.start)
+            assert await here.stored() == here.served()
+            assert await here.tasks() == {"SUCCEEDED": 6}
+
+    @pytest.mark.parametrize("kind", ["offset", "page1", "token", "url"])
+    async def test_a_source_that_names_no_total_is_read_to_its_end(self, beside, kind):
+        document = written(kind, response={"totalPath": None})
+        async with beside("generic", library(), document=document) as here:
+            await here.harvest(since=here.library.start)
+            assert await here.stored() == here.served()
+
+    @pytest.mark.parametrize("kind", ["offset", "page0", "token", "url"])
+    async def test_where_the_source_says_whether_there_is_more_its_word_counts(self, beside, kind):
+        document = written(kind, pagination={"hasMorePath": "$.has_more", "pageSize": 100})
+        made = Library(100, days=0.5, seed=3, habits=CALM)
+        made.now = made.end + timedelta(days=1)
+        async with beside("generic", made, document=document) as here:
+            await here.harvest(since=made.start, until=made.end + timedelta(hours=12))
+            assert await here.stored() == here.served()
+            assert here.api.counts.total == 1  # a full page, and no second question
+
+
+class TestLimits:
+    async def test_a_window_above_the_last_page_is_cut_and_nothing_is_missing(self, beside):
+        document = written("page1", pagination={"maxPage": 2, "pageSize": 20}, response={"totalPath": None})
+        async with beside("generic", library(300), document=document) as here:
+            await here.harvest(since=here.library.start)
+            assert await here.stored() == here.served()
+            states = await here.tasks()
+            assert states["PARTIAL"] >= 2
+            assert set(states) == {"PARTIAL", "SUCCEEDED"}
+            assert await here.watermark() > here.library.end
+
+    async def test_a_total_above_the_ceiling_cuts_before_the_second_page(self, beside):
+        document = written("offset", pagination={"ceiling": 60, "pageSize": 20})
+        async with beside("generic", library(300), document=document) as here:
+            await here.harvest(since=here.library.start)
+            assert await here.stored() == here.served()
+            skipped = [row for row in await here.requests() if row["status_code"] == "SKIPPED"]
+            assert skipped
+            assert {row["page_no"] for row in skipped} == {0}
+
+    async def test_what_cannot_be_cut_any_smaller_fails_and_holds_the_watermark(self, beside):
+        document = written("offset", pagination={"ceiling": 20, "pageSize": 20},
+                           window={"granularity": "1h", "minWindow": "1h", "align": "hour"})  # fmt: skip
+        async with beside("generic", library(3000, days=1), document=document) as here:
+            await here.harvest(since=here.library.start)
+            assert (await here.tasks())["FAILED"] >= 24
+            assert await here.watermark() == here.library.start
+            errors = await here.rows("select distinct error ->> 'code' as code from ing_task where error is not null")
+            assert [row["code"] for row in errors] == ["SOURCE_TRUNCATED"]
+
+    async def test_doaj_serves_no_more_than_a_thousand_and_is_read_whole(self, beside):
+        made = library(2600, days=0.1, seed=1)
+        async with beside("doaj", made) as here:
+            await here.harvest(since=made.start, until=made.end + timedelta(hours=1))
+            assert await here.stored() == here.served()
+
+
+class TestTokens:
+    async def test_a_token_that_dies_between_two_batches_begins_the_slice_anew(self, beside):
+        made = library(500, days=0.2)
+        async with beside("crossref", made) as here:
+            stop, api = [], here.api
+            answer = api.answer
+
+            def grow_old(request):
+                stop.append(1)
+                if len(stop) == 3:
+                    api.skip(400)
+                return answer(request)
+
+            api.answer = grow_old
+            await here.harvest(since=made.start, until=made.end, run={"pagination": {"pageSize": 100}})
+            assert await here.stored() == here.served()
+            assert await here.tasks() == {"SUCCEEDED": 1}
+
+    async def test_a_token_that_is_known_to_be_old_is_not_sent_again(self, beside):
+        made = library(500, days=0.2)
+        async with beside("crossref", made) as here:
+            asked = spied(here.api)
+            await here.plan(since=made.start, until=made.end, run={"pagination": {"pageSize": 100}})
+
+            async def has_begun() -> bool:
+                return len(await here.requests()) >= 2
+
+            await here.work_until(has_begun)
+            assert await here.tasks() == {"QUEUED": 1}
+            before = len(asked)
+            here.library.advance(timedelta(minutes=5))
+            await here.drain()
+            assert "cursor=%2A" in asked[before] or "cursor=*" in asked[before]
+            assert await here.stored() == here.served()
+
+    async def test_a_full_page_without_a_token_is_asked_for_once_more(self, beside):
+        made = Library(50, days=0.5, seed=3, habits=CALM)
+        past(made)
+        document = written("token", pagination={"tailProbe": True, "pageSize": 50})
+        async with beside("generic", made, document=document) as here:
+            asked = spied(here.api)
+            await here.harvest(since=made.start, until=made.end + timedelta(hours=12))
+            assert len(asked) == 2
+            assert asked[0] == asked[1]
+            assert await here.stored() == here.served()
+
+
+class TestWithoutTheFilter:
+    async def test_a_source_that_cannot_filter_is_filtered_here(self, beside):
+        made = library(300, days=3)
+        window = {"supportsUpdatedSince": False, "clientFilter": True, "monotonic": True, "maxWindow": "3d"}
+        document = written("offset", window=window, pagination={"orderBy": "updated"})
+        async with beside("generic", made, document=without_bounds(document)) as here:
+            middle = made.start + timedelta(days=1)
+            await here.harvest(since=middle, until=middle + timedelta(days=1))
+            truth = {one: shown for one, shown in here.served().items()
+                     if middle <= shown.updated < middle + timedelta(days=1)}  # fmt: skip
+            assert 0 < len(truth) < 300
+            assert await here.stored() == truth
+            assert await here.watermark() == middle + timedelta(days=1)
+
+
+def without_bounds(document):
+    """The same source, not able to filter by time."""
+
+    def said(url: str) -> dict:
+        made = document(url)
+        query = made["endpoints"]["works"]["http"]["queryTemplate"]
+        del query["from"], query["to"]
+        return made
+
+    return said
+
+
+def scanned(kind: str, cursor: str = "TOKEN", **pagination):
+    window = {"supportsUpdatedSince": False, "cursorType": cursor, "monotonic": True}
+    return without_bounds(written(kind, window=window, pagination={"orderBy": "updated", **pagination}))
+
+
+class TestScans:
+    @pytest.mark.parametrize("first", [None, "*"])
+    async def test_the_next_scan_goes_on_from_the_last_token(self, beside, first):
+        made = library(230, days=2)
+        past(made, 0.5)
+        document = scanned("token", **({"initialToken": first} if first else {}))
+        async with beside("generic", made, document=document) as here:
+            await here.harvest()
+            held = here.served()
+            assert await here.stored() == held
+            before = here.api.counts.total
+            past(made)
+            await here.harvest()
+            assert await here.stored() == here.served()
+            fresh = [one for one, shown in here.served().items() if held.get(one) != shown]
+            assert here.api.counts.total - before <= -(-len(fresh) // 50) + 1
+
+    async def test_addresses_go_on_as_tokens_do(self, beside):
+        made = library(230, days=2)
+        past(made, 0.5)
+        async with beside("generic", made, document=scanned("url")) as here:
+            await here.harvest()
+            held = here.served()
+            assert await here.stored() == held
+            before = here.api.counts.total
+            past(made)
+            await here.harvest()
+            assert await here.stored() == here.served()
+            fresh = [one for one, shown in here.served().items() if held.get(one) != shown]
+            assert here.api.counts.total - before <= -(-len(fresh) // 50) + 1
+
+
+def spied(api) -> list[str]:
+    """The addresses that are asked for, as they arrive."""
+    asked, answer = [], api.answer
+
+    def note(request):
+        asked.append(request.target)
+        return answer(request)
+
+    api.answer = note
+    return asked
