@@ -107,7 +107,8 @@ class Harvesting:
             "select provider_id, updated_at, is_deleted, body from ing_record where provenance_code = %s", self.source
         )
         return {
-            row["provider_id"]: Stored(row["updated_at"].astimezone(UTC), row["is_deleted"], row["body"]) for row in rows
+            row["provider_id"]: Stored(row["updated_at"].astimezone(UTC), row["is_deleted"], row["body"])
+            for row in rows
         }
 
     async def tasks(self) -> dict[str, int]:
@@ -143,7 +144,9 @@ def laid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **under,
         **{
-            key: laid(under[key], value) if isinstance(value, Mapping) and isinstance(under.get(key), Mapping) else value
+            key: laid(under[key], value)
+            if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
+            else value
             for key, value in over.items()
         },
     }

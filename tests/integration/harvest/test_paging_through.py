@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import pytest
 from tests.standins import Library
-from tests.support.harvesting import CALM, MICROSECOND, past, written
+from tests.standins.tokens import Tokens
+from tests.standins.wire import as_json
+from tests.support.harvesting import CALM, past, written
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 KINDS = ("offset", "page0", "page1", "token", "url", "time")
@@ -188,6 +190,64 @@ class TestScans:
             assert await here.stored() == here.served()
             fresh = [one for one, shown in here.served().items() if held.get(one) != shown]
             assert here.api.counts.total - before <= -(-len(fresh) // 50) + 1
+
+    async def test_a_scan_whose_token_the_source_has_forgotten_begins_from_the_start_and_goes_on(self, beside):
+        made = library(230, days=2)
+        past(made, 0.5)
+        async with beside("generic", made, document=scanned("token")) as here:
+            await here.harvest()
+            here.api.tokens = Tokens(None, here.api.moment)
+            past(made, 0.8)
+            await here.harvest()
+            assert await here.stored() == here.served()
+            before = here.api.counts.total
+            await here.harvest()
+            assert here.api.counts.total - before <= 1
+            assert await here.tasks() == {"SUCCEEDED": 3}
+
+    async def test_ids_that_grow_are_read_on_from_the_last_one(self, beside):
+        held, asked = list(range(1, 131)), []
+
+        def above(request):
+            asked.append(int(request.query.get("token") or 0))
+            part = [one for one in held if one > asked[-1]][: int(request.query["limit"])]
+            items = [{"id": str(one), "updated": "2026-01-01T00:00:00Z"} for one in part]
+            return as_json({"items": items, "last": str(part[-1]) if part else None})
+
+        response = {"totalPath": None, "deletedPath": None, "deletedValue": None}
+        window = {"supportsUpdatedSince": False, "cursorType": "ID", "monotonic": True}
+        pagination = {"orderBy": "id", "nextTokenPath": "$.last", "shortPageEnds": True}
+        document = without_bounds(written("token", window=window, pagination=pagination, response=response))
+        async with beside("generic", library(1), document=document) as here:
+            here.api.answer = above
+            await here.harvest()
+            assert asked == [0, 50, 100]
+            held.extend(range(131, 150))
+            await here.harvest()
+            assert asked == [0, 50, 100, 130]
+            assert {int(one) for one in await here.stored()} == set(held)
+            (cursor,) = await here.rows("select cursor_type_code, normalized_numeric, cursor_value from ing_cursor")
+            assert cursor == {"cursor_type_code": "ID", "normalized_numeric": 149, "cursor_value": "149"}
+
+
+class TestPageSlices:
+    async def test_a_source_that_knows_no_time_is_cut_into_stretches_of_pages(self, beside):
+        window = {"supportsUpdatedSince": False, "monotonic": True}
+        document = without_bounds(written("page1", window=window, pagination={"orderBy": "updated", "pageSize": 20},
+                                          count={"queryTemplate": {"limit": "1"}},
+                                          planning={"pagesPerSlice": 4}))  # fmt: skip
+        made = library(230, days=2)
+        past(made, 0.5)
+        async with beside("generic", made, document=document) as here:
+            await here.harvest()
+            slices = await here.rows("select slice_spec -> 'bounds' -> 'page' as page from ing_plan_slice order by id")
+            pages = [(row["page"]["fromPage"], row["page"]["toPage"]) for row in slices]
+            assert pages == [(n, n + 4) for n in range(0, len(pages) * 4, 4)]
+            assert len(pages) > 1
+            assert await here.stored() == here.served()
+            past(made)
+            await here.harvest()
+            assert await here.stored() == here.served()
 
 
 def spied(api) -> list[str]:

@@ -23,7 +23,7 @@ from penstock.harvest.executing.paging import Ask, Phase, Position
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Fault, FaultKind, Page
 from penstock.harvest.records import Counts, Place
-from penstock.harvest.slices import Span
+from penstock.harvest.slices import Dimension, Span
 from penstock.harvest.spec import PageType
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import failpoints, json, leases
@@ -120,14 +120,22 @@ async def close_slice(tx: Tx, work: Work, closing: Closing) -> None:
 async def _advance(tx: Tx, work: Work, batch: Batch, batch_id: int) -> None:
     """What this batch completes is closed; whether that moves the cursor is for the cursor to say."""
     closing = Closing(work.lineage(batch_id), max(batch.page.updated, default=None), batch.remarks or None)
-    if (scan := work.course.slice.bounds.scan) is not None:
-        if batch.page.next_token and batch.ask.phase is Phase.LIST:
-            before = batch.ask.token if batch.ask.page_no else scan.after
-            await cursors.move_token(tx, work.cursor, before, batch.page.next_token, closing)
+    if work.course.slice.dimension is Dimension.SCAN:
+        link = batch.page.next_token or batch.page.next_url
+        if link and batch.ask.phase is Phase.LIST:
+            await cursors.move_token(tx, work.cursor, await _link_before(tx, work, batch), link, closing)
     elif batch.after.is_finished:
         await close_slice(tx, work, closing)
     elif (part := _part_of_window(work, batch)) is not None:
         await cursors.close_span(tx, work.cursor, part, closing)
+
+
+async def _link_before(tx: Tx, work: Work, batch: Batch) -> str | None:
+    """Where the cursor must stand for this answer to move it."""
+    if batch.before.reading > 1:  # the source has forgotten the links; only we are reading, so what is there is ours
+        found = await cursors.find(tx, work.cursor)
+        return found.value if found else None
+    return (batch.ask.token or batch.ask.url) if batch.before.page else work.course.known_link
 
 
 def _part_of_window(work: Work, batch: Batch) -> Span | None:

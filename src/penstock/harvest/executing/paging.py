@@ -98,17 +98,23 @@ class Course:
     def can_bridge(self) -> bool:
         return self.slice.dimension is Dimension.TIME and self.spec.pagination.bridge_to_time
 
-    def begin(self) -> Position:
-        """The first position."""
-        pages, scan = self.spec.pagination, self.slice.bounds.scan
+    @property
+    def known_link(self) -> str | None:
+        """A scan goes on from here: a token or an address that the scan before it was given."""
+        return self.slice.bounds.scan.after if self.slice.bounds.scan else None
+
+    def begin(self, *, anew: bool = False) -> Position:
+        """The first position. `anew`: where the source no longer knows what a scan was to go on from."""
+        pages, link = self.spec.pagination, None if anew else self.known_link
+        is_address = pages.type is PageType.URL
         if self.slice.dimension is Dimension.ID:
             return Position(pending=self.local.ids, is_listed=True)
         first = self.slice.bounds.page.from_page if self.slice.bounds.page else 0
         return Position(
             page=first,
             offset=pages.initial_offset + first * pages.page_size,
-            token=(scan.after if scan else None) or pages.initial_token,
-            url=pages.initial_url,
+            token=(None if is_address else link) or pages.initial_token,
+            url=(link if is_address else None) or pages.initial_url,
             since=self.slice.span.start if self.slice.span and pages.type is PageType.TIME else None,
         )
 
@@ -121,9 +127,15 @@ class Course:
 
     def restart(self, position: Position, known: int = 0) -> Position:
         """The list from the beginning; pending ids stay pending."""
+        first = self.begin(anew=position.page == 0)
         return msgspec.structs.replace(
-            self.begin(), pending=position.pending, reading=position.reading + 1, known=known or position.known
+            first, pending=position.pending, reading=position.reading + 1, known=known or position.known
         )
+
+    def may_restart(self, ask: Ask, position: Position) -> bool:
+        """The source refused: perhaps only the token, which it may have forgotten."""
+        is_old = ask.page_no > 0 or self.known_link in {ask.token, ask.url} - {None}
+        return bool(ask.token or ask.url) and is_old and position.reading < _MOST_READINGS - 1
 
     # What to ask for -------------------------------------------------------------------------------------------
     def ask(self, position: Position) -> Ask | None:

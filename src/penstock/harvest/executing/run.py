@@ -239,7 +239,7 @@ class TaskRun:
         if code is error_codes.SOURCE_REFUSED:
             if ask.phase is Phase.DETAIL:
                 return await self._after_refused_details(ask, position, failure)
-            if (ask.token or ask.url) and ask.page_no > 0 and position.reading < 3:
+            if self._course.may_restart(ask, position):
                 log.info("slice.begun_anew", **self._names(), reason="the source no longer knows the token")
                 return self._course.restart(position)
         if code in {error_codes.LEASE_LOST, error_codes.STATE_CHANGED, error_codes.DB_UNAVAILABLE}:

@@ -148,7 +148,6 @@ class TestWindows:
         assert START < middle < START + granularity * steps
         assert (middle - START) % granularity == timedelta(0)
 
-
     def test_a_window_as_full_as_was_asked_for_may_have_been_cut(self):
         road = course(
             pagination={"type": "TIME", "pageSize": 50, "maxPageSize": 100},

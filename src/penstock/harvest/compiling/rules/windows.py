@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
 from penstock.harvest.compiling.templates import mention
-from penstock.harvest.spec import CursorType, Window
+from penstock.harvest.spec import CursorType, PageType, Window
 
 UNITS = {
     "sec": timedelta(seconds=1),
@@ -58,7 +58,7 @@ def _filter(part: Part) -> Iterator[Complaint]:
             )
         return
     by_time = window.cursor_type is CursorType.TIME
-    if by_time and not window.client_filter:
+    if by_time and not window.client_filter and not _is_read_whole(part):
         yield Complaint(
             "window.clientFilter",
             "源不支持 updatedSince，必须由客户端过滤",
@@ -76,6 +76,11 @@ def _filter(part: Part) -> Iterator[Complaint]:
             "客户端过滤需要记录自己的更新时间，updatedAtFrom 不能是 WINDOW",
             "clientFilter needs the time of each item: updatedAtFrom must not be WINDOW",
         )
+
+
+def _is_read_whole(part: Part) -> bool:
+    """By stretches of pages, everything each time: pages must not move under the reader."""
+    return part.sections.window.monotonic and part.sections.pagination.type in {PageType.PAGE, PageType.OFFSET}
 
 
 WINDOWS = Rule(3, "window", "时间窗支持与排序一致", "windows fit the source's filters and order", _check)
