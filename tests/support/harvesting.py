@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.standins import Habits, Library, Standin, overrides, standin
-
 from penstock.harvest.desk import HarvestDesk, check
 from penstock.harvest.planning import Trigger
 from penstock.harvest.planning.trigger import Outcome
@@ -24,9 +22,11 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.rategate import RateGate
 from penstock.kernel.redis import Keys, Redis
+from tests.standins import Habits, Library, Standin, overrides, standin
 
 SOURCES = Path(__file__).parents[2] / "sources"
-QUICK = {"qps": 900, "burst": 50, "providerQps": 1000, "concurrency": 8, "coolDown": "1s", "minRate": 100}
+QUICK = {"qps": 900, "burst": 50, "providerQps": 1000, "concurrency": 8, "coolDown": "1s", "minRate": 100,
+         "headerAdaptive": False}  # fmt: skip
 HASTY = {"first": "1ms", "longest": "5ms", "maxAttempts": 3}
 SETTINGS = {"poll_seconds": timedelta(milliseconds=30), "attempts": 2, "permit_seconds": timedelta(seconds=2)}
 MICROSECOND = "PT0.000001S"
@@ -92,7 +92,7 @@ class Harvesting:
         running = asyncio.create_task(self.desk.executor("executor").run(stop))
         try:
             async with asyncio.timeout(seconds):
-                while not await condition():  # noqa: ASYNC110  the condition is in the database
+                while not await condition():
                     await asyncio.sleep(0.02)
         finally:
             stop.set()
@@ -169,7 +169,7 @@ async def harvesting(
         wanted = HarvestSettings(**{**SETTINGS, **settings})
         desk = HarvestDesk(database, RateGate(redis, keys), wanted, LibraryClock(library))
         if document is None:
-            run = laid(overrides(name, api.url), {"rateLimit": QUICK, "retry": HASTY})
+            run = laid(overrides(name, api.url), {"rateLimit": QUICK, "retry": HASTY, "window": {"maxWindow": "1d"}})
         else:
             run = {}
         here = Harvesting(desk, api, source, run)
