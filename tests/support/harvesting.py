@@ -34,11 +34,16 @@ CALM = Habits(revised=0.2, deleted=0.02, late=0.0)
 
 
 class LibraryClock(SystemClock):
+    """Both of its hands move when the library's time does."""
+
     def __init__(self, library: Library) -> None:
-        self._library = library
+        self._library, self._start = library, library.now
 
     def now(self) -> datetime:
         return self._library.now
+
+    def monotonic(self) -> float:
+        return super().monotonic() + (self._library.now - self._start).total_seconds()
 
 
 class Stored(NamedTuple):
