@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from penstock.harvest.executing import settle, store
+from penstock.harvest.executing import metrics, settle, store
 from penstock.harvest.executing.claim import TASKS, Claimer, Held, begin
 from penstock.harvest.executing.run import Outcome, TaskRun, Tools
 from penstock.harvest.executing.settle import Ending
@@ -20,6 +20,7 @@ from penstock.harvest.executing.work import load
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import error_codes, leases
 from penstock.kernel.errors import Kind, PenstockError, raise_unless_unavailable, reason_of
+from penstock.kernel.telemetry import spanned
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +114,11 @@ class Executor:
         async with self._tools.database.transaction() as tx:
             work = await load(tx, held)
             await begin(tx, held)
-        return await TaskRun(self._tools, work, stop).run()
+        source, endpoint, operation = work.partition
+        with spanned("harvest.run", source=source, endpoint=endpoint, operation=operation, run_id=held.run_id):
+            outcome = await TaskRun(self._tools, work, stop).run()
+        metrics.RUNS.labels(*work.partition, outcome.run).inc()
+        return outcome
 
     async def _give_back(self, held: Held, failure: Exception) -> None:
         """What we could not foresee costs one attempt; what hides in the database's absence is found by the lease."""

@@ -18,7 +18,7 @@ import structlog
 
 from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, PageVars, public_url, render
 from penstock.harvest.cursors import Closing
-from penstock.harvest.executing import settle, store
+from penstock.harvest.executing import metrics, settle, store
 from penstock.harvest.executing.claim import TASKS
 from penstock.harvest.executing.commit import (
     Batch,
@@ -43,10 +43,12 @@ from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError, reason_of
+from penstock.kernel.telemetry import spanned
 
 log = structlog.get_logger(__name__)
 
 _CLOCK_NOISE = timedelta(seconds=2)
+_LOGGED = 100  # one in so many batches that went well
 _AUTH_REST = 600.0  # seconds for which nobody tries a source that refuses our credentials
 
 
@@ -100,7 +102,8 @@ class TaskRun:
             if early := self._reason_to_yield():
                 return await self._end(Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, early))
             try:
-                following = await self._one_batch(ask, position)
+                with spanned("harvest.batch", **self._names(), phase=ask.phase, page=ask.page_no):
+                    following = await self._one_batch(ask, position)
             except PenstockError as failure:
                 following = await self._after_failure(ask, position, failure)
             if isinstance(following, Outcome):
@@ -136,6 +139,7 @@ class TaskRun:
 
     # One request ---------------------------------------------------------------------------------------------
     async def _one_batch(self, ask: Ask, position: Position) -> Position | Outcome:
+        begun = time.monotonic()
         fetched = await self._fetch(ask)
         failpoints.reach("harvest.fetched")
         page = _page_of(fetched)
@@ -155,6 +159,7 @@ class TaskRun:
             counts = await store_batch(tx, self._work, batch, self._stats)
             failpoints.reach("harvest.batch_stored")
         failpoints.reach("harvest.batch_committed")
+        metrics.count_batch(self._work.partition, counts, len(page.faults), time.monotonic() - begun)
         await self._note_clock(fetched.date_behind)
         self._tell(batch, counts)
         return following
@@ -227,7 +232,11 @@ class TaskRun:
             await store.insert_batch(tx, {**batch_row(self._work, batch, Counts(0, 0, 0)), "status_code": "SKIPPED"})
             if is_cut:
                 await settle.end(tx, self._work.held, Ending(RunStatus.PARTIAL, TaskStatus.PARTIAL, "cut"))
-                return Outcome(RunStatus.PARTIAL, TaskStatus.PARTIAL)
+        if is_cut:
+            metrics.count_cut(self._work.partition)
+            log.warning("slice.cut", **self._names(), reason=overflow.reason)
+            return Outcome(RunStatus.PARTIAL, TaskStatus.PARTIAL)
+        metrics.count_error(self._work.partition, error_codes.SOURCE_TRUNCATED)
         log.error("slice.too_full", **self._names(), reason=overflow.reason)
         return await self._end(self._failed({"code": error_codes.SOURCE_TRUNCATED.code, "message": overflow.reason}))
 
@@ -265,6 +274,7 @@ class TaskRun:
         """The source allows nothing for a while: others may have our slot, and nobody else need try."""
         seconds = float(failure.details.get("retry_after") or 1.0)
         reason = str(failure.details.get("reason") or "rate")
+        metrics.count_error(self._work.partition, failure.code)
         await self._hold_partition(min(seconds, 3600.0), reason)
         return await self._end(
             Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, "rate_limited", after=timedelta(seconds=seconds))
@@ -280,6 +290,8 @@ class TaskRun:
         refusal = Refusal(self._batch_no, ask.ids[0], following, failure)
         async with self._tools.database.transaction() as tx:
             await store_refusal(tx, self._work, refusal, self._stats)
+        metrics.count_refused_item(self._work.partition)
+        log.warning("item.quarantined", **self._names(), id=refusal.provider_id, reason=reason_of(failure))
         return following
 
     def _failed(self, error: Mapping[str, Any]) -> Ending:
@@ -295,6 +307,9 @@ class TaskRun:
         }
         async with self._tools.database.transaction() as tx:
             await store.insert_batch(tx, row)
+        metrics.count_failure(self._work.partition, failure.code)
+        log.warning("batch.failed", **self._names(), batch_no=self._batch_no + 1, code=failure.code.code,
+                    reason=reason_of(failure))  # fmt: skip
 
     async def _hold_partition(self, seconds: float, reason: str) -> None:
         async with self._tools.database.transaction() as tx:
@@ -303,12 +318,17 @@ class TaskRun:
     async def _end(self, ending: Ending) -> Outcome:
         async with self._tools.database.transaction() as tx:
             await settle.end(tx, self._work.held, ending)
-        log.info("run.ended", **self._names(), outcome=ending.run, task=ending.task, trigger=ending.trigger)
+        said = log.error if ending.task is TaskStatus.FAILED else log.info
+        said("run.ended", **self._names(), outcome=ending.run, task=ending.task, trigger=ending.trigger,
+             code=(ending.error or {}).get("code"))  # fmt: skip
         return Outcome(ending.run, ending.task, ending.error)
 
     def _tell(self, batch: Batch, counts: Counts) -> None:
         waited = float(batch.fetched.evidence["waitTotalMs"]) / 1000
         source, _, operation = self._work.partition
+        if (self._work.held.run_id + batch.number) % _LOGGED == 0:  # all that went wrong is logged, this now and then
+            log.info("batch.stored", **self._names(), batch_no=batch.number, served=batch.page.served,
+                     inserted=counts.inserted, updated=counts.updated, waited=waited)  # fmt: skip
         if self._tools.tell is None:
             return
         self._tools.tell(

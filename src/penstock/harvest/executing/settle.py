@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from penstock.harvest.executing import store
+from penstock.harvest.executing import metrics, store
 from penstock.harvest.executing.claim import Held
 from penstock.harvest.states import RUN, TASK, RunStatus, TaskStatus
 from penstock.kernel import json
@@ -90,6 +90,8 @@ async def sweep_tasks(database: Database, *, most_attempts: int) -> None:
     async with database.transaction() as tx:
         if freed := await store.free_forgotten_slots(tx):
             log.warning("slots.forgotten", slots=freed)
+        metrics.show_queue(await store.queue_lengths(tx))
+        metrics.show_lag(await store.harvests_reached(tx), await store.now(tx))
 
 
 async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:

@@ -206,6 +206,28 @@ async def live_tasks(tx: Tx, sources: Sequence[str] | None) -> dict[str, Any]:
     return row or {"live": 0, "held": 0, "next_at": None}
 
 
+async def queue_lengths(tx: Tx) -> list[dict[str, Any]]:
+    """Of every partition, also of those in which nothing waits."""
+    return await fetch_all(
+        tx,
+        "select p.provenance_code, p.endpoint_name, p.operation_code, count(t.id) as queued"
+        " from ing_partition p left join ing_task t on t.status_code = 'QUEUED' and t.leased_until is null"
+        " and (t.provenance_code, t.endpoint_name, t.operation_code) ="
+        " (p.provenance_code, p.endpoint_name, p.operation_code) group by 1, 2, 3",
+    )
+
+
+async def harvests_reached(tx: Tx) -> list[dict[str, Any]]:
+    """Up to which moment each endpoint is whole; of several questions to it, the one that is furthest behind."""
+    return await fetch_all(
+        tx,
+        "select provenance_code, endpoint_name, operation_code,"
+        " min(coalesce(normalized_instant, origin_instant)) as reached from ing_cursor"
+        " where operation_code = 'HARVEST' and cursor_type_code = 'TIME'"
+        " and coalesce(normalized_instant, origin_instant) is not null group by 1, 2, 3",
+    )
+
+
 async def now(tx: Tx) -> datetime:
     row = await fetch_one(tx, "select clock_timestamp() as now")
     if row is None:
