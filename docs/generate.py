@@ -1,12 +1,23 @@
 """Writes the pages of docs/ that are made from code; `--check` says which are out of date and changes nothing."""
 
+import json
 import sys
+from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from penstock.api.http_status import status_of
 from penstock.bootstrap import GROUPS
 from penstock.documents.states import JOB, PAGE
+from penstock.harvest.durations import iso_text
+from penstock.harvest.registry.document import CredentialEntry, Endpoint, Schedule, SecretPlace, SourceDocument
 from penstock.harvest.registry.schema import schema_text
+from penstock.harvest.spec import OAuth2, OutputField, RequestParam, Sections, TwoPhase
 from penstock.harvest.states import PLAN, RUN, SLICE, TASK
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.settings import SettingsGroup, display
@@ -16,6 +27,7 @@ from penstock.uploads.tus.states import UPLOAD
 
 DOCS = Path(__file__).parent
 MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN)
+_WORDS = {str: "text", int: "number", float: "number", bool: "yes or no", timedelta: "duration", datetime: "time"}
 _MADE = "<!-- Made from code by `make docs`; do not edit. -->"
 
 
@@ -69,11 +81,95 @@ def states(machine: Machine) -> str:
     )  # fmt: skip
 
 
+def source_format() -> str:
+    """Everything that a source file may say, from the models that read it."""
+    lines = [
+        "# Format of source files", "", _MADE, "",
+        "One YAML file for each source, in `sources/`; [your first source](first-source.md) explains one.",
+        "[source.schema.json](source.schema.json) is the same for editors.",
+        "Durations read `10m`, `1d`, `PT10M` or `P1D`. Unknown keys are refused.",
+        "",
+        "A value is looked for in this order: this run, the endpoint, the endpoint's `defaults`, the source's",
+        "`defaults`, the platform's defaults below. `penstock harvest explain SOURCE` shows where each came from.",
+    ]  # fmt: skip
+    own = ("source", "name", "description", "defaults", "credentials", "endpoints", "schedules")
+    lines += _table("The file", SourceDocument, own)
+    lines += _table("credentials", CredentialEntry) + _table("Where a secret is", SecretPlace)
+    lines += _table("endpoints", Endpoint, ("role", "is_default", "linked_endpoint", "defaults"))
+    lines += _table("schedules", Schedule)
+    lines += ["", "# Sections", "", "Of an endpoint, of `defaults`, and of a run."]
+    nested = {"auth": {"oauth2": OAuth2}, "batching": {"twoPhase": TwoPhase},
+              "mapping": {"requestParams[]": RequestParam, "outputFields[]": OutputField}}  # fmt: skip
+    for name, info in Sections.model_fields.items():
+        section = next((kind for kind in _kinds(info.annotation) if _is_model(kind)), None)
+        key = info.alias or name
+        lines += (
+            _table(key, section) if section else ["", f"## {key}", "", f"{_type(info.annotation)}. {info.description}."]
+        )
+        for inner, model in nested.get(key, {}).items():
+            lines += _table(f"{key}.{inner}", model)
+    return "\n".join(lines) + "\n"
+
+
+def _table(title: str, model: type[BaseModel], only: tuple[str, ...] = ()) -> list[str]:
+    said = [model.__doc__.strip().split("\n\n")[0], ""] if model.__doc__ else []
+    rows = [
+        f"| `{info.alias or name}` | {_type(info.annotation)} | {_default(info)} | {_escaped(info.description or '')} |"
+        for name, info in model.model_fields.items()
+        if not only or name in only
+    ]
+    return ["", f"## {title}", "", *said, "| key | what | default | meaning |", "|---|---|---|---|", *rows]
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _type(annotation: Any) -> str:
+    """In words: a number, a duration, one of …"""
+    return " or ".join(dict.fromkeys(_word(kind) for kind in _kinds(annotation) if kind is not NoneType))
+
+
+def _word(kind: Any) -> str:
+    kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return f"list of {_type(inner[0])}"
+    if origin is dict:
+        return f"map to {_type(inner[1])}"
+    if origin is Literal or (isinstance(kind, type) and issubclass(kind, StrEnum)):
+        return ", ".join(f"`{each}`" for each in (inner or kind))
+    return "section" if _is_model(kind) else _WORDS[kind]
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "*required*"
+    value = info.get_default(call_default_factory=True)
+    if value in (None, "", (), {}) or isinstance(value, BaseModel):
+        return ""
+    if isinstance(value, timedelta):
+        return f"`{iso_text(value)}`"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"`{_escaped(shown)}`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
 def pages() -> dict[Path, str]:
     made = {
         DOCS / "errors.md": errors(),
         DOCS / "settings.md": settings(),
         DOCS / "source.schema.json": schema_text(),
+        DOCS / "source-format.md": source_format(),
     }
     for machine in MACHINES:
         made[DOCS / "states" / f"{machine.entity}.md"] = states(machine)

@@ -23,6 +23,11 @@ class TestGeneratedPages:
         stale = [path.name for path, text in generator().pages().items() if path.read_text() != text]
         assert stale == [], "run `make docs`"
 
+    def test_every_key_of_a_source_file_is_explained(self):
+        rows = [line for line in generator().source_format().splitlines() if line.startswith("| `")]
+        assert len(rows) > 100
+        assert [row for row in rows if not row.rstrip(" |").rpartition("|")[2].strip() or row.endswith("|  |")] == []
+
     def test_every_machine_has_one(self):
         modules = [
             importlib.import_module(found.name) for found in pkgutil.walk_packages(penstock.__path__, "penstock.")

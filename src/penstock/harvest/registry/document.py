@@ -43,7 +43,7 @@ class SecretPlace(Given):
 class CredentialEntry(Given):
     """What proves who we are; endpoints name it in auth.credentialRef."""
 
-    type: Literal["API_KEY", "BEARER", "OAUTH2", "CUSTOM"]
+    type: Literal["API_KEY", "BEARER", "OAUTH2", "CUSTOM"] = Field(description="How it is used; as auth.type")
     secret: SecretPlace = Field(description="The key, the token or the client's secret")
     client_id: SecretPlace | None = Field(None, description="OAUTH2: the client's id, kept like a secret")
 
@@ -61,7 +61,7 @@ class Schedule(Given):
     """When an operation is planned by itself."""
 
     endpoint: Code | None = Field(None, description="Without it, the default endpoint")
-    operation: Operation
+    operation: Operation = Field(description="What is planned")
     cron: str | None = Field(None, description="Five fields, UTC; or `every`")
     every: Duration | None = Field(None, description="Such as 10m or PT10M; or `cron`")
     params: dict[str, str] = Field(default_factory=dict, description="Handed to the plan")
