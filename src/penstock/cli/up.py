@@ -45,7 +45,7 @@ def up(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the logs of all processes.")] = False,
 ) -> None:
-    """Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker and scheduler.
+    """Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, executor and scheduler.
 
     Needs nothing but Python. Ctrl-C stops all of it in order; data stays, and the next `up` goes on.
     """
