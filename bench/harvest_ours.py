@@ -54,7 +54,8 @@ def _document(url: str, limits: Mapping[str, Any]) -> bytes:
                     "pageSize": 1000, "maxPageSize": 1000,
                 },
                 "window": {
-                    "supportsUpdatedSince": True, "watermarkKey": "updated", "bounds": "INCLUSIVE", "granularity": "1s", "align": "sec",
+                    "supportsUpdatedSince": True, "watermarkKey": "updated", "bounds": "INCLUSIVE",
+                    "granularity": "1s", "align": "sec",
                     "maxWindow": limits.get("window", "365d"), "safetyLag": "1m",
                 },
                 "rateLimit": rate,
@@ -77,11 +78,13 @@ async def _desk(database_url: str, limits: Mapping[str, Any]) -> AsyncIterator[H
     database = Database(database_url, name="bench")
     await database.open()
     redis = connect(os.environ["PENSTOCK_REDIS_URL"])
-    keys = Keys(f"bench:{database_url.rsplit('/', 1)[1].split('?')[0]}:")
+    keys = Keys(f"bench:{database_url.rsplit('/', 1)[1].partition('?')[0]}:")
     settings = HarvestSettings(
-        total=limits.get("tasks", 8), per_executor=limits.get("per_executor", 4),
-        poll_seconds=timedelta(seconds=limits.get("poll", 0.2)), lease_seconds=timedelta(seconds=limits.get("lease", 60)),
-    )  # fmt: skip
+        total=limits.get("tasks", 8),
+        per_executor=limits.get("per_executor", 4),
+        poll_seconds=timedelta(seconds=0.2),
+        lease_seconds=timedelta(seconds=limits.get("lease", 60)),
+    )
     desk = HarvestDesk(database, RateGate(redis, keys), settings, SystemClock())
     try:
         yield desk

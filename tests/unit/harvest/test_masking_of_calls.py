@@ -56,6 +56,17 @@ class TestSamples:
             assert len(sample.encode()) <= 1024
             assert "SS" not in sample
 
+    def test_nothing_at_the_edge_of_what_is_read_is_shown_when_masks_are_shorter_than_what_they_hide(self):
+        password = "passphrase" * 40
+        for before in range(0, 2_400, 97):
+            body = b"token=" + b"x" * before + b" https://ada:" + password.encode() + b"@example.org " + b"." * 20_000
+            assert "phrase" not in Mask().sample(body)
+            assert "phrase" not in Mask(["x" * 50]).sample(body)
+
+    def test_a_sample_of_masks_is_filled_from_further_on(self):
+        body = b" ".join(b"token=" + b"x" * 400 for _ in range(40))
+        assert len(Mask().sample(body)) > 500
+
     def test_addresses_of_people_are_masked(self):
         sample = Mask().sample(b'{"email": "ada@example.org", "phone": "+44 20 7946 0958"}')
         assert "ada@example.org" not in sample
