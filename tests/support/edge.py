@@ -11,12 +11,14 @@ from typing import Any
 
 from penstock.documents import CallLimits, Desk, DocumentSettings, job_snapshot
 from penstock.documents.orphan_settings import OrphanSettings
+from penstock.harvest.desk import HarvestDesk
+from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
 from penstock.kernel.objectstores import LocalStore
-from penstock.kernel.rategate import ForgivingGate
+from penstock.kernel.rategate import ForgivingGate, RateGate
 from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
@@ -48,6 +50,7 @@ class EdgeParts:
     uploads: Uploads
     desk: Desk
     limits: CallLimits
+    harvest: HarvestDesk
 
 
 @asynccontextmanager
@@ -84,7 +87,9 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         uploads = Uploads(database, upload_settings, clock, "edge", where.home)
         store, address = LocalStore(place / "store"), (place / "store").as_uri()
         desk = Desk(database, store, redis, keys, _nobody(), documents, uploads, address, "edge-1")
-        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits)
+        harvest = HarvestDesk(database, RateGate(redis, keys, clock=clock), HarvestSettings(), clock)
+        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits, harvest)
+        await harvest.close()
         uploads.close()
     await hub.close()
     await health.close()

@@ -8,6 +8,7 @@ Roles = frozenset[Role]
 PUBLIC: None = None  # no token is asked for
 SIGNED_IN: Roles = frozenset(Role)
 OPERATIONS: Roles = frozenset({Role.OPERATOR, Role.ADMIN})
+ADMINS: Roles = frozenset({Role.ADMIN})
 CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})  # they may also act for another merchant
 
 SENDING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})
@@ -58,6 +59,21 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/jobs/{job_id}/events"): SIGNED_IN,
     ("POST", "/api/v1/jobs/{job_id}/cancel"): ENDING,
     ("POST", "/api/v1/jobs/{job_id}/requeue"): OPERATIONS,
+    # harvest: records of other systems belong to no merchant
+    ("GET", "/api/v1/harvest/sources"): OPERATIONS,
+    ("GET", "/api/v1/harvest/sources/{code}"): OPERATIONS,
+    ("PUT", "/api/v1/harvest/sources/{code}"): ADMINS,  # a source's address is where our credentials go
+    ("GET", "/api/v1/harvest/sources/{code}/explain"): OPERATIONS,
+    ("POST", "/api/v1/harvest/plans"): OPERATIONS,
+    ("POST", "/api/v1/harvest/plans/preview"): OPERATIONS,
+    ("GET", "/api/v1/harvest/plans/{plan_id}"): OPERATIONS,
+    ("GET", "/api/v1/harvest/tasks"): OPERATIONS,
+    ("GET", "/api/v1/harvest/cursors"): OPERATIONS,
+    ("GET", "/api/v1/harvest/cursors/events"): OPERATIONS,
+    ("GET", "/api/v1/harvest/records/{source}"): OPERATIONS,
+    ("GET", "/api/v1/harvest/records/{source}/{endpoint}/item"): OPERATIONS,
+    ("POST", "/api/v1/harvest/signals"): OPERATIONS,
+    ("GET", "/api/v1/harvest/quarantine"): OPERATIONS,
     # a merchant's own servers
     ("GET", "/api/v1/webhooks"): CONNECTING,
     ("POST", "/api/v1/webhooks"): CONNECTING,

@@ -12,6 +12,10 @@ from penstock.api.guard import every_route_declared
 from penstock.api.routes import (
     dashboard,
     deliveries,
+    harvest_plans,
+    harvest_progress,
+    harvest_records,
+    harvest_sources,
     health,
     job_contents,
     job_events,
@@ -41,6 +45,10 @@ ROUTERS = (
     jobs.router,
     job_contents.router,
     job_events.router,
+    harvest_sources.router,
+    harvest_plans.router,
+    harvest_progress.router,
+    harvest_records.router,
 )
 
 

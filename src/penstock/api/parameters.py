@@ -1,9 +1,11 @@
 """Parameters that many routes have, each described once."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Header, Path, Query
+from pydantic import AfterValidator, StringConstraints
 
 from penstock.api import examples
 from penstock.api.guard import MerchantId
@@ -38,3 +40,29 @@ LastEventId = Annotated[
         examples=[examples.LAST_EVENT_ID],
     ),
 ]
+
+# --- harvest -----------------------------------------------------------------------------------------------
+LARGEST_ID = 2**63 - 1
+Code = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]  # of a source or an endpoint
+RecordId = Annotated[str, StringConstraints(min_length=1, max_length=2000, pattern=r"^[^\x00]+$")]
+_SOURCE = {"description": "A source, by its code", "examples": ["crossref"]}
+_ENDPOINT = {"description": "One of the source's endpoints", "examples": ["works"]}
+SourcePath = Annotated[Code, Path(**_SOURCE)]
+EndpointPath = Annotated[Code, Path(**_ENDPOINT)]
+OneSource = Annotated[Code, Query(**_SOURCE)]
+AnySource = Annotated[Code | None, Query(**_SOURCE)]
+AnyEndpoint = Annotated[Code | None, Query(**_ENDPOINT)]
+
+
+def _within_reason(moment: datetime) -> datetime:
+    """In UTC; without a zone it is UTC already. Further off, no calendar of a source goes."""
+    try:
+        found = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        found = None
+    if found is None or not 1900 <= found.year < 2200:
+        raise ValueError("must lie between the years 1900 and 2200")
+    return found
+
+
+Moment = Annotated[datetime, AfterValidator(_within_reason)]

@@ -37,3 +37,6 @@ class HarvestSettings(SettingsGroup):
         timedelta(minutes=2), description="A plan that nobody has worked on for so long is gone on with by another"
     )
     update_limit: PositiveInt = Field(100_000, description="Records that one refresh looks at again, at the most")
+    allow_private: bool = Field(
+        False, description="Sources applied over the API may have addresses inside our own network"
+    )

@@ -5,18 +5,13 @@ id, time and body), so receivers verify with any of its libraries. The id stays 
 drop repeats by it. Addresses inside our own network are refused unless the operator allows them.
 """
 
-import asyncio
 import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
-import socket
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -26,6 +21,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import error_codes, json
+from penstock.kernel.addresses import NameUnknown, is_public, look_up
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
@@ -35,9 +31,6 @@ from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
 from penstock.kernel.telemetry import with_traceparent
 
-_UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
-_TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
-_LOOKING_UP = ThreadPoolExecutor(8, thread_name_prefix="webhook-names")
 MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
@@ -219,32 +212,13 @@ async def safe_address(url: str, settings: WebhookSettings) -> str:
         raise _refused(url, "needs https:// and a host, no credentials")
     if parts.scheme != "https" and not settings.allow_private:
         raise _refused(url, "must be https")
-    addresses = await _resolve(host, port or 443, url, settings.timeout_seconds.total_seconds())
-    if not settings.allow_private and not all(map(_is_public, addresses)):
+    try:
+        addresses = await look_up(host, port or 443, settings.timeout_seconds.total_seconds())
+    except (TimeoutError, NameUnknown):
+        raise _refused(url, "the host name is not known") from None
+    if not settings.allow_private and not all(map(is_public, addresses)):
         raise _refused(url, "leads into a private network")
     return addresses[0]
-
-
-def _is_public(text: str) -> bool:
-    """`is_global` alone lets through groups, and IPv6 addresses that a gateway turns into private IPv4 ones."""
-    address = ipaddress.ip_address(text)
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _TO_IPV4:
-            return _is_public(str(ipaddress.IPv4Address(address.packed[-4:])))
-        if address not in _UNICAST or address in _OVER_IPV4:
-            return False
-    return address.is_global and not address.is_multicast
-
-
-async def _resolve(host: str, port: int, url: str, seconds: float) -> list[str]:
-    """In threads of its own: names are strangers', and whoever answers for one may take half a minute."""
-    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    try:
-        async with asyncio.timeout(seconds):
-            found = await asyncio.get_running_loop().run_in_executor(_LOOKING_UP, look_up)
-    except (TimeoutError, socket.gaierror, UnicodeError):
-        raise _refused(url, "the host name is not known") from None
-    return [str(info[4][0]) for info in found]
 
 
 def _refused(url: str, reason: str) -> PenstockError:

@@ -38,6 +38,15 @@ async def insert_instance(tx: Tx, columns: Mapping[str, Any]) -> int:
     return _there(row)["id"]  # type: ignore[no-any-return]
 
 
+async def instance_by_key(tx: Tx, idempotent_key: str) -> dict[str, Any] | None:
+    return await fetch_one(
+        tx,
+        "select provenance_code, endpoint_name, operation_code, trigger_params from ing_schedule_instance"
+        " where idempotent_key = %s",
+        (idempotent_key,),
+    )
+
+
 async def lock_instance(tx: Tx, instance_id: int) -> dict[str, Any]:
     """With the plan that came of it, if one did: looked for once the row is ours, or it would be missed."""
     row = await fetch_one(tx, "select * from ing_schedule_instance where id = %s for update", (instance_id,))

@@ -1,0 +1,74 @@
+"""Plans that somebody orders from afar: what their runs may say, and that one key means one order.
+
+Invariant: such a run changes how its work is cut and may slow it down, nothing else. Where requests go and which
+credential goes with them is the registry's word alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.harvest.desk import HarvestDesk
+from penstock.harvest.planning import Outcome, Preview, Trigger
+from penstock.harvest.planning import store as plans
+from penstock.harvest.spec import RateLimit
+from penstock.kernel import error_codes, json
+from penstock.kernel.errors import PenstockError
+
+RATES = ("qps", "burst", "concurrency")
+
+
+async def place(desk: HarvestDesk, trigger: Trigger) -> Outcome:
+    """IDEMPOTENCY_KEY_REUSED when the key belongs to another order, also to one that came at the same time."""
+    await check(desk, trigger)
+    await _refuse_other_use(desk, trigger)
+    outcome = await desk.planner.plan(trigger)
+    await _refuse_other_use(desk, trigger)
+    return outcome
+
+
+async def preview(desk: HarvestDesk, trigger: Trigger) -> Preview:
+    await check(desk, trigger)
+    return await desk.planner.preview(trigger)
+
+
+async def check(desk: HarvestDesk, trigger: Trigger) -> None:
+    """HARVEST_WINDOW_INVALID; SPEC_INVALID for a run that is faster than the registry allows."""
+    if trigger.since is not None and trigger.until is not None and trigger.since >= trigger.until:
+        raise PenstockError(
+            error_codes.HARVEST_WINDOW_INVALID, reason="since is not earlier than until",
+            since=trigger.since.isoformat(), until=trigger.until.isoformat(),
+        )  # fmt: skip
+    rates: Mapping[str, Any] = trigger.run.get("rateLimit", {})
+    if not rates:
+        return
+    registered = (await desk.compile(replace(trigger, run={}))).spec.rate_limit
+    problems = [_too_much(name, getattr(registered, name)) for name in RATES if _exceeds(name, rates, registered)]
+    if problems:
+        raise PenstockError(error_codes.SPEC_INVALID, source=trigger.provenance_code, problems=problems)
+
+
+def _exceeds(name: str, rates: Mapping[str, Any], registered: RateLimit) -> bool:
+    given, most = rates.get(name), getattr(registered, name)
+    return given is not None and most is not None and given > most
+
+
+def _too_much(name: str, most: float) -> dict[str, Any]:
+    return {
+        "rule": "run", "key": f"rateLimit.{name}", "origin": "this run",
+        "message_zh": f"单次运行只能更慢：登记的上限是 {most:g}",
+        "message_en": f"a run may only be slower: the source is registered with {most:g}",
+    }  # fmt: skip
+
+
+async def _refuse_other_use(desk: HarvestDesk, trigger: Trigger) -> None:
+    if trigger.idempotent_key is None:
+        return
+    async with desk.database.transaction() as tx:
+        known = await plans.instance_by_key(tx, trigger.idempotent_key)
+    if known is None:
+        return
+    asked = (trigger.provenance_code, str(trigger.operation), json.loads(json.dumps(trigger.described())))
+    same = asked == (known["provenance_code"], known["operation_code"], known["trigger_params"])
+    if not same or trigger.endpoint_name not in (None, known["endpoint_name"]):
+        raise PenstockError(error_codes.IDEMPOTENCY_KEY_REUSED)
