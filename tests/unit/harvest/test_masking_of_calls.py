@@ -74,3 +74,15 @@ class TestSamples:
 
     def test_bytes_that_are_no_text_do_no_harm(self):
         assert "\x00" not in Mask().sample(bytes(range(256)) * 100)
+
+
+class TestLinks:
+    def test_a_parameter_that_holds_a_secret_is_left_out_and_the_rest_stays_as_it_was(self):
+        mask = Mask(["hush/hush"])
+        assert mask.link("https://a.org/w?q=a%20b&key=hush%2Fhush&page=2#top") == "https://a.org/w?q=a%20b&page=2"
+        assert mask.link("https://a.org/w?key=hush%2Fhush") == "https://a.org/w"
+        assert mask.link("https://a.org/hush/hush/w?page=2") == "https://a.org/<masked>/w?page=2"
+
+    def test_a_link_without_secrets_is_not_touched(self):
+        assert Mask(["hushhush"]).link("https://a.org/w?q=a#b") == "https://a.org/w?q=a#b"
+        assert Mask().link("https://a.org/w?q=a#b") == "https://a.org/w?q=a#b"

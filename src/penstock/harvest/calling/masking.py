@@ -51,6 +51,14 @@ class Mask:
             return [self.value(inner) for inner in value]
         return value
 
+    def link(self, url: str) -> str:
+        """An address that will be asked for: parameters that hold a secret are left out, the rest is as it was."""
+        if self._secrets is None or not self._secrets.search(url):
+            return url
+        address, _, query = url.partition("#")[0].partition("?")
+        kept = [piece for piece in query.split("&") if not self._secrets.search(piece)]
+        return self.secrets(address) + (f"?{'&'.join(kept)}" if any(kept) else "")
+
     def sample(self, body: bytes, limit: int = SAMPLE) -> str:
         """The beginning of a body, at most `limit` bytes."""
         masked = self._masked(body, _FIRST_READ)

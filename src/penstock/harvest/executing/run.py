@@ -143,6 +143,8 @@ class TaskRun:
         fetched = await self._fetch(ask)
         failpoints.reach("harvest.fetched")
         page = _page_of(fetched)
+        if page.next_url:  # some sources write the caller's key into it, wherever it was sent
+            page.next_url = fetched.mask.link(page.next_url)
         ids_hash = self._note_ids(page) if ask.phase is Phase.LIST else None
         following = self._follow(ask, position, page)
         if isinstance(following, Overflow):
