@@ -2,7 +2,7 @@
 
 import typer
 
-from penstock.cli.harvest import apply, export, records, schema, sources, standin
+from penstock.cli.harvest import apply, export, records, run, schema, sources, standin
 
 harvest = typer.Typer(
     name="harvest",
@@ -11,7 +11,7 @@ harvest = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-PARTS = (sources, apply, schema, records, export, standin)
+PARTS = (sources, apply, schema, run, records, export, standin)
 for part in PARTS:
     part.register(harvest)
 

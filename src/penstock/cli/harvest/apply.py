@@ -96,31 +96,42 @@ def _refuse(problems: Sequence[Mapping[str, Any]], *, as_json: bool) -> NoReturn
     else:
         console = screen.console(stderr=True)
         for each in problems:
-            said = printable(each[f"message_{screen.language()}"])
-            if "file" in each:
-                where = printable(f"{each['file']}:{each['line']}:{each['column']} {each['key']}".rstrip())
-                console.print(Text.assemble((where, "bold"), f": {said} ({each['rule']})"), soft_wrap=True)
-            else:
-                console.print(Text(said), soft_wrap=True)
+            where, said = _told(each, screen.language())
+            console.print(Text.assemble((printable(where), "bold"), f": {printable(said)}"), soft_wrap=True)
         count = len(problems)
         said = f"{count} problem{'s' if count > 1 else ''}; nothing was applied."
         console.print(screen.text(said, f"共 {count} 处问题；未作任何更改。"), style="red")
     raise typer.Exit(1)
 
 
+def _told(problem: Mapping[str, Any], language: str) -> tuple[str, str]:
+    """Where, as `file:line key`, and what, with the rule; a file's own problems are told in another way."""
+    said, key = problem[f"message_{language}"], problem["key"]
+    if "file" in problem:
+        where = f"{problem['file']}:{problem['line']}:{problem['column']} {key}".rstrip()
+        return where, f"{said} ({problem['rule']})"
+    origin = problem["origin"]
+    for colon in (": ", "："):
+        said = said.removeprefix(f"{origin}{colon}{key}{colon}")
+    file, _, place = origin.partition(" ")
+    return f"{file} {place}.{key}" if place else f"{file} {key}", said
+
+
 async def _preview(data: Path | None, documents: "Sequence[SourceDocument]") -> "list[Diff]":
+    from penstock.harvest.desk import check
     from penstock.harvest.registry.apply import preview
 
     async with open_database(data) as database, database.transaction() as tx:
-        return [await preview(tx, document) for document in documents]
+        return [await preview(tx, document, check=check) for document in documents]
 
 
 async def _apply(data: Path | None, documents: "Sequence[SourceDocument]", shown: "Sequence[Diff]") -> "list[Applied]":
     """One transaction for all. What is applied is what was shown, or nothing."""
+    from penstock.harvest.desk import check
     from penstock.harvest.registry.apply import apply as apply_document
 
     async with open_database(data) as database, database.transaction() as tx:
-        applied = [await apply_document(tx, document, _who()) for document in documents]
+        applied = [await apply_document(tx, document, who(), check=check) for document in documents]
         if [each.changes for each in applied] != [each.changes for each in shown]:
             raise Refusal(
                 "Somebody else applied something meanwhile; nothing was changed. Run it again.",
@@ -129,7 +140,7 @@ async def _apply(data: Path | None, documents: "Sequence[SourceDocument]", shown
         return applied
 
 
-def _who() -> str:
+def who() -> str:
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # an account without a name

@@ -192,6 +192,24 @@ async def hold_partition(tx: Tx, where: tuple[str, str, str], seconds: float, re
     )
 
 
+async def hold_source(tx: Tx, source: str, hold: timedelta, reason: str) -> None:
+    """No executor takes a task of any of its endpoints for so long, or until it is released."""
+    await tx.execute(
+        "update ing_partition set not_before = greatest(not_before, clock_timestamp() + %s), reason = %s,"
+        " updated_at = now() where provenance_code = %s",
+        (hold, reason, source),
+    )
+
+
+async def release_source(tx: Tx, source: str, reason: str) -> None:
+    """Ends what `hold_source` began for that reason; other reasons to rest stay."""
+    await tx.execute(
+        "update ing_partition set not_before = '-infinity', reason = null, updated_at = now()"
+        " where provenance_code = %s and reason = %s",
+        (source, reason),
+    )
+
+
 async def live_tasks(tx: Tx, sources: Sequence[str] | None) -> dict[str, Any]:
     """How many wait or run, and when the next of those that wait may be claimed."""
     row = await fetch_one(
