@@ -65,6 +65,19 @@ schedules:
 """
 
 
+# The same, such that it compiles: the file above shows every key, whether they fit together or not.
+FITTING = (
+    WORKS.replace('cursor: "${page.token}"}', 'cursor: "${page.token}", since: "${window.from}"}')
+    .replace("window: {supportsUpdatedSince: true,", "window: {supportsUpdatedSince: true, watermarkKey: updated_at,")
+    .replace(
+        "    mapping: {requestParams: []}\n    expr: {allowedFunctions: []}\n",
+        "    http: {pathTemplate: /works, queryTemplate: {ids: '${join(ids, \",\")}'}}\n"
+        "    response: {itemsPath: $.items, idPath: $.id, updatedAtPath: $.updated}\n"
+        "    expr: {allowedFunctions: [join]}\n",
+    )
+)
+
+
 def works(*changes: tuple[str, str]) -> SourceDocument:
     """The file above with some of its text replaced."""
     text = WORKS

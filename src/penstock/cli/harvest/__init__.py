@@ -2,7 +2,21 @@
 
 import typer
 
-from penstock.cli.harvest import apply, export, records, run, schema, sources, standin
+from penstock.cli.harvest import (
+    apply,
+    backfill,
+    cursors,
+    explain,
+    export,
+    plan,
+    records,
+    run,
+    schema,
+    sources,
+    standin,
+    status,
+    update,
+)  # fmt: skip
 
 harvest = typer.Typer(
     name="harvest",
@@ -11,7 +25,9 @@ harvest = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-PARTS = (sources, apply, schema, run, records, export, standin)
+PARTS = (
+    sources, apply, explain, schema, run, plan, backfill, update, status, cursors, records, export, standin,
+)  # fmt: skip
 for part in PARTS:
     part.register(harvest)
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.support.clock import TurnedClock
 from tests.support.programs import environment, start_python
-from tests.support.sources import WORKS, documents, works
+from tests.support.sources import FITTING, WORKS, documents, works
 
 from penstock.harvest.compiling.merge import Level
 from penstock.harvest.registry import dictionaries
 from penstock.harvest.registry.apply import Applied, apply, preview
-from penstock.harvest.registry.document import SourceDocument
+from penstock.harvest.registry.document import SourceDocument, read_source
 from penstock.harvest.registry.rows import TABLES
 from penstock.harvest.registry.store import load, load_all
 from penstock.kernel.db import Database, fetch_all, fetch_one
@@ -279,14 +279,14 @@ class TestTwoAtOnce:
         assert len([outcome for outcome in outcomes if outcome.changes]) == 1
 
     async def test_killed_halfway_nothing_of_it_is_there_and_again_it_is_whole(self, database, database_url, tmp_path):
-        await applied(database, works())
+        await applied(database, read_source(FITTING.encode(), "sources/works.yaml"))
         file = tmp_path / "works.yaml"
-        file.write_text(WORKS.replace("pageSize: 1000", "pageSize: 5"))
+        file.write_text(FITTING.replace("pageSize: 1000", "pageSize: 5"))
         command = ("-m", "penstock", "harvest", "apply", str(file), "--yes")
         env = environment(PENSTOCK_DATABASE_URL=database_url)
         killed = start_python(*command, env={**env, "PENSTOCK_FAILPOINT": "registry.written=kill"}, cwd=tmp_path)
         assert await asyncio.to_thread(killed.wait, 30) == -signal.SIGKILL
-        assert (await loaded(database)).document == works().canonical()
+        assert (await loaded(database)).document == read_source(FITTING.encode(), "sources/works.yaml").canonical()
         again = start_python(*command, env=env, cwd=tmp_path, stdout=os.open(os.devnull, os.O_WRONLY))
         assert await asyncio.to_thread(again.wait, 30) == 0
         source = await loaded(database)

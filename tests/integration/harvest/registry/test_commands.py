@@ -6,13 +6,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import typer
 from tests.support.programs import environment
-from tests.support.sources import WORKS
+from tests.support.sources import FITTING as WORKS
 from tests.support.terminals import Terminal
 
 from penstock import cli
-from penstock.cli.harvest import apply as apply_command
 
 
 @pytest.fixture
@@ -104,12 +102,27 @@ class TestApplying:
         assert code == 1
         assert "sources/again.yml describes the source works too (source.twice)" in err
 
-    def test_settings_that_do_not_fit_together_are_told_with_their_origin(self, place, capsys):
-        problem = {"rule": "paging", "key": "pagination.type", "message_en": "works.yaml:9: pagination.type is missing"}
-        with pytest.raises(typer.Exit) as left:
-            apply_command._refuse([problem], as_json=False)
-        assert left.value.exit_code == 1
-        assert capsys.readouterr().err.splitlines()[0] == "works.yaml:9: pagination.type is missing"
+    def test_settings_that_do_not_fit_together_are_told_with_file_line_key_and_rule(self, place, run, database_url):
+        file = place / "sources" / "works.yaml"
+        file.write_text(WORKS.replace("watermarkKey: updated_at, ", ""))
+        for more in ("--dry-run", "--yes"):
+            code, _, err = run("apply", "--all", more)
+            assert code == 1
+            first, last = err.splitlines()
+            assert first == (
+                "sources/works.yaml:29 endpoints.list.window.watermarkKey: say which time moves forward,"
+                " e.g. updated_at (rule 3, window)"
+            )
+            assert last == "1 problem; nothing was applied."
+        assert versions(database_url) == []
+
+    def test_a_cron_line_that_never_comes_due_is_told_with_its_line(self, place, run):
+        file = place / "sources" / "works.yaml"
+        file.write_text(WORKS.replace("30 2 * * *", "30 25 * * *"))
+        code, _, err = run("apply", "--all", "--yes")
+        assert code == 1
+        assert "sources/works.yaml:5" in err.splitlines()[0]
+        assert "cron" in err.splitlines()[0]
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
