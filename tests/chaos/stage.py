@@ -5,8 +5,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import redis
@@ -33,7 +34,7 @@ class Stage:
         self.home = home
         self.postgres = EmbeddedPostgres(home)
         self.redis = EmbeddedRedis(home)
-        self.actors: dict[str, subprocess.Popen[bytes]] = {}
+        self.actors: dict[str, Any] = {}  # subprocess.Popen, or what behaves like it
         self.kills = 0
 
     def open(self) -> None:
@@ -126,9 +127,9 @@ class Stage:
         with redis.Redis.from_url(self.redis.url) as client:
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 
-    def query(self, statement: str) -> list[tuple]:
+    def query(self, statement: str, values: Mapping[str, Any] | None = None) -> list[tuple]:
         with psycopg.connect(self.postgres.url) as connection:
-            return connection.execute(statement).fetchall()
+            return connection.execute(statement, values).fetchall()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds

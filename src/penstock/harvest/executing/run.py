@@ -234,6 +234,7 @@ class TaskRun:
             await store.insert_batch(tx, {**batch_row(self._work, batch, Counts(0, 0, 0)), "status_code": "SKIPPED"})
             if is_cut:
                 await settle.end(tx, self._work.held, Ending(RunStatus.PARTIAL, TaskStatus.PARTIAL, "cut"))
+                failpoints.reach("harvest.cut")
         if is_cut:
             metrics.count_cut(self._work.partition)
             log.warning("slice.cut", **self._names(), reason=overflow.reason)
@@ -320,6 +321,8 @@ class TaskRun:
     async def _end(self, ending: Ending) -> Outcome:
         async with self._tools.database.transaction() as tx:
             await settle.end(tx, self._work.held, ending)
+            failpoints.reach("harvest.letting_go")
+        failpoints.reach("harvest.let_go")
         said = log.error if ending.task is TaskStatus.FAILED else log.info
         said("run.ended", **self._names(), outcome=ending.run, task=ending.task, trigger=ending.trigger,
              code=(ending.error or {}).get("code"))  # fmt: skip

@@ -1,0 +1,172 @@
+"""An executor killed exactly between two lines of a harvest, or stopped there: what is lost, what is repeated?
+
+All deaths of a class happen first, each on a source of its own; then one executor finishes everything, and each source
+is looked at.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harvest_sources import Harbour
+from tests.chaos.harvest_stage import HarvestStage
+from tests.chaos.harvest_theatre import Scene, Theatre
+
+# Which answers are fetched again: those whose transaction had not ended.
+LOST = {"harvest.fetched": 1, "harvest.batch_written": 1, "harvest.batch_stored": 1, "harvest.batch_committed": 0}
+KILLS = [
+    ("token", "harvest.fetched", 1),
+    ("token", "harvest.fetched", 6),  # the last of the first window
+    ("token", "harvest.batch_written", 3),
+    ("token", "harvest.batch_stored", 6),
+    ("token", "harvest.batch_committed", 1),
+    ("token", "harvest.batch_committed", 6),
+    ("offset", "harvest.fetched", 4),
+    ("offset", "harvest.batch_written", 1),
+    ("offset", "harvest.batch_stored", 3),
+    ("offset", "harvest.batch_committed", 3),
+    ("pubmed", "harvest.fetched", 2),  # the first details
+    ("pubmed", "harvest.batch_written", 4),
+    ("pubmed", "harvest.batch_stored", 1),
+    ("pubmed", "harvest.batch_stored", 6),
+    ("pubmed", "harvest.batch_committed", 1),  # ids are known, their details are not
+    ("pubmed", "harvest.batch_committed", 3),
+]
+CUTS = [("ceiling", "harvest.cut", 1), ("ceiling", "harvest.cut", 2), ("ceiling", "harvest.fetched", 5)]
+AT_ONCE = 4
+NOTICED = ("task.lost", "task.left_to_its_lease")
+
+
+@pytest.fixture(scope="module")
+def theatre(module_home: Path) -> Iterator[Theatre]:
+    stage = HarvestStage(module_home)
+    stage.open()
+    try:
+        with Harbour() as harbour:
+            yield Theatre(stage, harbour)
+    finally:
+        stage.close()
+
+
+@pytest.fixture(scope="module")
+def after_kills(theatre: Theatre) -> Theatre:
+    """Nobody is there to take over before all are dead."""
+    everything = [*KILLS, *CUTS]
+    for at in range(0, len(everything), AT_ONCE):
+        scenes = {each: theatre.prepare(each, each[0]) for each in everything[at : at + AT_ONCE]}
+        dying = [theatre.start(scene, f"{point}=kill@{times}") for (_, point, times), scene in scenes.items()]
+        for process in dying:
+            theatre.expect_killed(process)
+    sources = [scene.source for scene in theatre.scenes.values()]
+    theatre.stage.bury(*sources)
+    theatre.stage.executor("finisher", *sources)
+    theatre.stage.wait_until_drained(60, *sources)
+    return theatre
+
+
+def named(given: tuple[str, str, int]) -> str:
+    return f"{given[0]}-{given[1]}-{given[2]}"
+
+
+@pytest.mark.timeout(180)
+class TestKilledAt:
+    @pytest.mark.parametrize("death", KILLS, ids=named)
+    def test_nothing_is_lost_nothing_is_stored_twice_and_one_page_at_the_most_is_read_again(
+        self, after_kills: Theatre, death: tuple[str, str, int]
+    ):
+        scene = after_kills.scenes[death]
+        after_kills.judge(scene)
+        assert scene.api.counts.read_again == LOST[death[1]]
+        stored = after_kills.batches(scene)
+        assert len(stored) == len(scene.api.counts.pages)
+        assert len({request for *_, request, _ in stored}) == len(stored)
+        assert {executor for *_, executor in stored} <= {f"victim-{scene.source}", "finisher"}
+
+    @pytest.mark.parametrize("death", KILLS, ids=named)
+    def test_what_the_dead_stored_stays_and_the_heir_goes_on_behind_it(
+        self, after_kills: Theatre, death: tuple[str, str, int]
+    ):
+        _, point, times = death
+        scene = after_kills.scenes[death]
+        by_the_dead = [each for each in after_kills.batches(scene) if each[-1] != "finisher"]
+        assert len(by_the_dead) == times - LOST[point]
+        lost = after_kills.stage.query(
+            "select count(*) from ing_task_run where provenance_code = %(source)s"
+            " and error ->> 'code' = 'EXECUTOR_LOST'",
+            scene.values,
+        )
+        assert lost == [(1,)] or (point == "harvest.batch_committed" and lost == [(0,)])
+
+
+@pytest.mark.timeout(180)
+class TestKilledWhileAWindowIsCut:
+    @pytest.mark.parametrize("death", CUTS, ids=named)
+    def test_each_part_is_read_once_and_no_part_is_forgotten(self, after_kills: Theatre, death: tuple[str, str, int]):
+        scene = after_kills.scenes[death]
+        after_kills.judge(scene)
+        assert scene.api.counts.read_again == 1
+        cut = after_kills.stage.query(
+            "select count(*) from ing_task where provenance_code = %(source)s and status_code = 'PARTIAL'", scene.values
+        )
+        assert cut[0][0] >= 2
+        windows = after_kills.stage.query(
+            "select window_from, window_to from ing_task where provenance_code = %(source)s"
+            " and status_code = 'SUCCEEDED' order by 1",
+            scene.values,
+        )
+        edges = [start for start, _ in windows] + [after_kills.library.end]
+        assert edges == [after_kills.library.start] + [end for _, end in windows]
+
+
+def paused_at(theatre: Theatre, scene: Scene, failpoint: str) -> str:
+    """An executor that stops at a point, and another that takes its task over and ends it."""
+    sleeper = theatre.start(scene, failpoint)
+    state = Path(f"/proc/{sleeper.pid}/stat")
+    theatre.stage.wait_for(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", 30, "it has stopped")
+    theatre.inherit(scene)
+    return f"victim-{scene.source}"
+
+
+@pytest.mark.timeout(120)
+class TestAnExecutorThatIsPaused:
+    """SIGSTOP beyond its lease: to others it is dead, to itself no time has passed."""
+
+    @pytest.mark.parametrize("point", ["harvest.fetched", "harvest.batch_stored"])  # outside and inside a transaction
+    def test_it_writes_nothing_when_it_goes_on(self, theatre: Theatre, point: str):
+        scene = theatre.prepare(f"paused at {point}", "token")
+        sleeper = paused_at(theatre, scene, f"{point}=stop@3")
+        before = theatre.batches(scene)
+        theatre.stage.resume(sleeper)
+        log = theatre.stage.home / f"{sleeper}.log"
+        theatre.stage.wait_for(lambda: any(word in log.read_text() for word in NOTICED), 30, "it has noticed")
+        assert theatre.batches(scene) == before
+        assert [each[-1] for each in before].count(sleeper) == 2
+        theatre.judge(scene)
+        assert scene.api.counts.read_again == 1
+
+
+@pytest.mark.timeout(120)
+class TestKilledWhileItLeaves:
+    @pytest.mark.parametrize("point", ["harvest.letting_go", "harvest.let_go"])
+    def test_the_task_goes_on_where_it_was(self, theatre: Theatre, point: str):
+        scene = theatre.prepare(f"leaving at {point}", "token", latency=0.04)
+        leaver = theatre.start(scene, f"{point}=kill")
+        theatre.stage.wait_for(lambda: scene.api.counts.total >= 3, 30, "some requests")
+        leaver.terminate()
+        theatre.expect_killed(leaver)
+        by_the_dead = len(theatre.batches(scene))
+        assert by_the_dead >= 2
+        theatre.inherit(scene)
+        theatre.judge(scene)
+        assert scene.api.counts.read_again == 0
+
+    def test_told_to_stop_it_gives_its_task_to_another_at_once(self, theatre: Theatre):
+        scene = theatre.prepare("leaving in order", "token", latency=0.04)
+        leaver = theatre.start(scene)
+        theatre.stage.wait_for(lambda: scene.api.counts.total >= 3, 30, "some requests")
+        leaver.terminate()
+        assert leaver.wait(30) == 0
+        theatre.inherit(scene, bury=False)
+        theatre.judge(scene)
+        assert scene.api.counts.read_again == 0
