@@ -33,7 +33,7 @@ ENVIRONMENT = {
 }  # fmt: skip
 MANY = {
     "rate_429": 0.02, "rate_500": 0.05, "reset": 0.04, "slow_body": 0.02, "truncated_json": 0.04,
-    "wrong_content_type": 0.04, "out_of_order": 0.3, "duplicate_ids": 0.2, "changing_totals": 0.3, "repeat_page": 0.05,
+    "wrong_content_type": 0.04, "out_of_order": 0.3, "duplicate_ids": 0.2, "changing_totals": 0.3, "repeat_page": 0.15,
     "slow_seconds": 0.1,
 }  # fmt: skip
 
@@ -117,7 +117,7 @@ class Soak:
     # Trouble -----------------------------------------------------------------------------------------------------
     def _break_something(self) -> None:
         actions: dict[str, tuple[int, Callable[[], None]]] = {
-            "executors killed": (10, self._kill),
+            "executors killed": (20, self._kill),
             "executors paused": (3, self._pause),
             "Redis emptied": (2, self.stage.flush_redis),
             "Redis killed": (1, self.stage.crash_redis),

@@ -63,7 +63,7 @@ class HarvestStage(Stage):
     def plan(self, trigger: Trigger) -> Outcome:
         return self._at_a_desk(lambda desk: desk.planner.plan(trigger))
 
-    def bury(self, *sources: str) -> None:
+    def bury(self, *sources: str, attempts: int = 100) -> None:
         """The leases of these sources are over; the scheduler's duty takes the tasks away from who held them."""
         with psycopg.connect(self.postgres.url) as connection:
             connection.execute(
@@ -71,7 +71,7 @@ class HarvestStage(Stage):
                 " and provenance_code = any(%s)",
                 (list(sources),),
             )
-        self._at_a_desk(lambda desk: sweep_tasks(desk.database, most_attempts=desk.settings.attempts))
+        self._at_a_desk(lambda desk: sweep_tasks(desk.database, most_attempts=attempts))
 
     def _at_a_desk(self, work: Callable[[HarvestDesk], Awaitable[T]]) -> T:
         async def sit_down() -> T:

@@ -2,6 +2,7 @@
 
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.harvest.planning import Trigger
@@ -10,6 +11,8 @@ from tests.chaos.harvest_stage import HarvestStage
 from tests.chaos.harvest_verdict import judge_books, judge_cursors, judge_records, judge_writes
 from tests.chaos.nursery import Child
 from tests.standins import Habits, Library, Standin
+
+_NOTICED = ("task.lost", "task.left_to_its_lease")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,16 @@ class Theatre:
 
     def expect_killed(self, process: Child) -> None:
         assert process.wait(60) == -signal.SIGKILL, self.stage.logs()
+
+    def await_stop(self, process: Child) -> None:
+        state = Path(f"/proc/{process.pid}/stat")
+        self.stage.wait_for(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", 30, "it has stopped")
+
+    def wake(self, scene: Scene) -> None:
+        """The sleeper goes on; returns when it has noticed that its task is not its own any more."""
+        log = self.stage.home / f"victim-{scene.source}.log"
+        self.stage.resume(f"victim-{scene.source}")
+        self.stage.wait_for(lambda: any(word in log.read_text() for word in _NOTICED), 30, "it has noticed")
 
     def inherit(self, scene: Scene, *, bury: bool = True) -> None:
         """Another executor ends what is left; it need not wait for a lease where there is none."""

@@ -230,6 +230,7 @@ class TaskRun:
         batch = Batch(self._batch_no, ask, position, position, fetched, Page(served=_page_of(fetched).served), None,
                       {"resliced": overflow.reason})  # fmt: skip
         async with self._tools.database.transaction() as tx:
+            await leases.assert_held(tx, TASKS, self._work.held.lease)
             is_cut = await cut(tx, self._work, overflow)
             await store.insert_batch(tx, {**batch_row(self._work, batch, Counts(0, 0, 0)), "status_code": "SKIPPED"})
             if is_cut:
@@ -246,6 +247,7 @@ class TaskRun:
     # When it goes wrong --------------------------------------------------------------------------------------
     async def _after_failure(self, ask: Ask, position: Position, failure: PenstockError) -> Position | Outcome:
         code = failure.code
+        failpoints.reach("harvest.failed")
         if code is error_codes.RATE_LIMITED:
             return await self._rest(failure)
         if code is error_codes.SOURCE_REFUSED:
@@ -309,6 +311,7 @@ class TaskRun:
             "window_to": ask.span.end if ask.span else None,
         }
         async with self._tools.database.transaction() as tx:
+            await leases.assert_held(tx, TASKS, self._work.held.lease)
             await store.insert_batch(tx, row)
         metrics.count_failure(self._work.partition, failure.code)
         log.warning("batch.failed", **self._names(), batch_no=self._batch_no + 1, code=failure.code.code,
@@ -316,6 +319,7 @@ class TaskRun:
 
     async def _hold_partition(self, seconds: float, reason: str) -> None:
         async with self._tools.database.transaction() as tx:
+            await leases.assert_held(tx, TASKS, self._work.held.lease)
             await store.hold_partition(tx, self._work.partition, seconds, reason)
 
     async def _end(self, ending: Ending) -> Outcome:

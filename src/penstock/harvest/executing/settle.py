@@ -95,11 +95,14 @@ async def sweep_tasks(database: Database, *, most_attempts: int) -> None:
 
 
 async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:
-    """An executor that dies of its task would take all others with it in turn, so these attempts count too."""
+    """An executor that dies of its task would take all others with it in turn: what stored nothing is an attempt."""
     error = {"code": "EXECUTOR_LOST", "message": "the executor stopped without a word"}
-    is_last = row["attempts"] + 1 >= most_attempts
-    target = TaskStatus.FAILED if is_last else TaskStatus.QUEUED
-    changes = {**_LET_GO, "attempts": row["attempts"] + 1, "error": _stored(error)}
+    runs = await store.open_runs(tx, row["id"])
+    attempts = 0 if any(run["has_stored"] for run in runs) else row["attempts"] + 1
+    target, moment = TaskStatus.QUEUED, await store.now(tx)
+    changes = {**_LET_GO, "attempts": attempts, "error": _stored(error)}
+    if attempts >= most_attempts:
+        target, changes = TaskStatus.FAILED, {**changes, "finished_at": moment}
     await move(
         tx,
         TASK,
@@ -108,13 +111,13 @@ async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:
             changes=changes, guards={"lease_token": row["lease_token"]},
         ),
     )  # fmt: skip
-    for run in await store.open_runs(tx, row["id"]):
+    for run in runs:
         await move(
             tx,
             RUN,
             Step(
                 str(run["id"]), RunStatus(run["status_code"]), RunStatus.FAILED, by="scheduler",
-                trigger="executor_lost", changes={"finished_at": await store.now(tx), "error": _stored(error)},
+                trigger="executor_lost", changes={"finished_at": moment, "error": _stored(error)},
             ),
         )  # fmt: skip
 

@@ -109,7 +109,8 @@ async def note_start(tx: Tx, task_id: int) -> None:
 async def open_runs(tx: Tx, task_id: int) -> list[dict[str, Any]]:
     return await fetch_all(
         tx,
-        "select id, status_code from ing_task_run where task_id = %s and status_code in ('PLANNED', 'RUNNING')",
+        "select id, status_code, stats <> '{}' as has_stored from ing_task_run"
+        " where task_id = %s and status_code in ('PLANNED', 'RUNNING')",
         (task_id,),
     )
 
