@@ -28,7 +28,15 @@ async def raise_signals(tx: Tx, source: str, endpoint: str, ids: Sequence[str], 
     """Returns how many are new or open again."""
     if not ids or len(ids) > MOST_AT_ONCE:
         raise PenstockError(error_codes.SIGNALS_INVALID, given=len(ids), most=MOST_AT_ONCE)
-    wrong = [each for each in ids if not each.strip() or len(each) > _LONGEST_ID or "\x00" in each]
+    wrong = [each for each in ids if not _can_be_an_id(each)]
     if wrong:
-        raise PenstockError(error_codes.SIGNALS_INVALID, wrong=[each[:100] for each in wrong[:5]])
+        shown = [each[:100].encode(errors="replace").decode() for each in wrong[:5]]
+        raise PenstockError(error_codes.SIGNALS_INVALID, wrong=shown)
     return await store_update.raise_signals(tx, (source, endpoint), sorted(set(ids)), reason)
+
+
+def _can_be_an_id(text: str) -> bool:
+    """JSON can say half a surrogate pair; no table can hold it."""
+    if not text.strip() or len(text) > _LONGEST_ID or "\x00" in text:
+        return False
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

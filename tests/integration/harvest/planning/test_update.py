@@ -152,7 +152,9 @@ class TestSignals:
         assert (await planner(database, MADE).plan(trigger(CandidateKind.SIGNALS))).tasks == 1
 
     @pytest.mark.parametrize(
-        "ids", [[], [" "], ["a\x00"], ["x" * 1001], ["a"] * 10_001], ids=["none", "blank", "zero", "long", "many"]
+        "ids",
+        [[], [" "], ["a\x00"], ["a\ud800"], ["x" * 1001], ["a"] * 10_001],
+        ids=["none", "blank", "zero", "half a letter", "long", "many"],
     )
     async def test_lists_that_make_no_sense_are_refused(self, database, ids):
         with pytest.raises(PenstockError, match="SIGNALS_INVALID"):
