@@ -11,6 +11,7 @@ from typing import Any
 from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.planning import Outcome, Preview, Trigger
 from penstock.harvest.planning import store as plans
+from penstock.harvest.planning.remarks import instance_columns
 from penstock.harvest.spec import RateLimit
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import PenstockError
@@ -21,10 +22,9 @@ RATES = ("qps", "burst", "concurrency")
 async def place(desk: HarvestDesk, trigger: Trigger) -> Outcome:
     """IDEMPOTENCY_KEY_REUSED when the key belongs to another order, also to one that came at the same time."""
     await check(desk, trigger)
-    await _refuse_other_use(desk, trigger)
-    outcome = await desk.planner.plan(trigger)
-    await _refuse_other_use(desk, trigger)
-    return outcome
+    if trigger.idempotent_key is not None:
+        await _take_key(desk, trigger, trigger.idempotent_key)
+    return await desk.planner.plan(trigger)
 
 
 async def preview(desk: HarvestDesk, trigger: Trigger) -> Preview:
@@ -61,13 +61,11 @@ def _too_much(name: str, most: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _refuse_other_use(desk: HarvestDesk, trigger: Trigger) -> None:
-    if trigger.idempotent_key is None:
-        return
+async def _take_key(desk: HarvestDesk, trigger: Trigger, key: str) -> None:
+    """The trigger's row is written before anything is planned: a key means the order that came first."""
     async with desk.database.transaction() as tx:
-        known = await plans.instance_by_key(tx, trigger.idempotent_key)
-    if known is None:
-        return
+        await plans.insert_instance(tx, instance_columns(trigger))
+        known = await plans.instance_by_key(tx, key)
     asked = (trigger.provenance_code, str(trigger.operation), json.loads(json.dumps(trigger.described())))
     same = asked == (known["provenance_code"], known["operation_code"], known["trigger_params"])
     if not same or trigger.endpoint_name not in (None, known["endpoint_name"]):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from tests.support.edge import EdgeParts, edge_parts
 from penstock.api.app import create_app
 from penstock.api.server import serve
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
+from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.db import Database
 from penstock.kernel.redis import Keys, Redis, connect
 
@@ -40,6 +42,17 @@ async def parts(database: Database, redis_client: Redis, keys: Keys) -> AsyncIte
     """For tests that start a server of their own."""
     async with edge_parts(database, redis_client, keys) as made:
         yield made
+
+
+@pytest.fixture
+async def lenient(parts: EdgeParts) -> AsyncIterator[httpx.AsyncClient]:
+    """Of an application whose operator lets sources have private addresses, such as those of stand-ins."""
+    desk = replace(parts.harvest, settings=HarvestSettings(allow_private=True))
+    app = create_app(replace(parts, harvest=desk))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://penstock.test") as made:
+        yield made
+    await app.state.readiness.close()
+    await desk.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A small source for tests of the API of harvests. Its address is public and never called: it has no count."""
+"""A small source for tests of the harvest's API. Its address is public and never called: nobody asks it for numbers."""
 
 NAME = "shelf"
 ADDRESS = "https://192.88.98.1/v1"  # public by its number, so that no name is looked up

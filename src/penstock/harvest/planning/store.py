@@ -38,12 +38,15 @@ async def insert_instance(tx: Tx, columns: Mapping[str, Any]) -> int:
     return _there(row)["id"]  # type: ignore[no-any-return]
 
 
-async def instance_by_key(tx: Tx, idempotent_key: str) -> dict[str, Any] | None:
-    return await fetch_one(
-        tx,
-        "select provenance_code, endpoint_name, operation_code, trigger_params from ing_schedule_instance"
-        " where idempotent_key = %s",
-        (idempotent_key,),
+async def instance_by_key(tx: Tx, idempotent_key: str) -> dict[str, Any]:
+    """What the key was used for first."""
+    return _there(
+        await fetch_one(
+            tx,
+            "select provenance_code, endpoint_name, operation_code, trigger_params from ing_schedule_instance"
+            " where idempotent_key = %s",
+            (idempotent_key,),
+        )
     )
 
 
