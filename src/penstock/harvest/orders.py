@@ -16,7 +16,7 @@ from penstock.harvest.spec import RateLimit
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import PenstockError
 
-RATES = ("qps", "burst", "concurrency")
+RATES = ("qps", "burst")
 
 
 async def place(desk: HarvestDesk, trigger: Trigger) -> Outcome:
@@ -49,8 +49,8 @@ async def check(desk: HarvestDesk, trigger: Trigger) -> None:
 
 
 def _exceeds(name: str, rates: Mapping[str, Any], registered: RateLimit) -> bool:
-    given, most = rates.get(name), getattr(registered, name)
-    return given is not None and most is not None and given > most
+    given = rates.get(name)
+    return given is not None and given > getattr(registered, name)
 
 
 def _too_much(name: str, most: float) -> dict[str, Any]:

@@ -8,7 +8,9 @@ import pytest
 from tests.integration.api.harvest_source import DOCUMENT, NAME
 from tests.support.edge import bearer
 
+from penstock.api.routes.harvest_plans import HarvestOrder
 from penstock.harvest.planning import store as plans
+from penstock.harvest.planning.remarks import instance_columns
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.kernel.identity import Role
 
@@ -124,6 +126,16 @@ class TestOnce:
         assert sorted(each.status_code for each in answers) == [201, 422]
         assert await counted(database, "ing_plan") == 1
 
+    async def test_an_order_whose_server_died_before_it_planned_is_carried_out_when_it_comes_again(
+        self, client, database, source
+    ):
+        left = HarvestOrder.model_validate(BACKFILL).trigger("api:m-1:alice:k")
+        async with database.transaction() as tx:
+            await plans.insert_instance(tx, instance_columns(left))
+        assert told(await order(client, BACKFILL | {"params": {"q": "x"}}, "k")) == (422, "IDEMPOTENCY_KEY_REUSED")
+        assert (await order(client, BACKFILL, "k")).json()["plan"]["slices"] == 4
+        assert await counted(database, "ing_schedule_instance") == 1
+
     async def test_keys_of_others_are_not_in_the_way(self, client, database, source):
         await order(client, BACKFILL, "k")
         async with database.transaction() as tx:
@@ -142,6 +154,7 @@ class TestStayingWithinTheRegistry:
             {"detail": {"http": {"baseUrl": "https://127.0.0.1"}}},
             {"planning": {"c_max": 100}},
             {"rate_limit": {"provider_qps": 1000}},
+            {"rate_limit": {"concurrency": 1}},
             {"rate_limit": {"qps": 0}},
             {"planning": {"slice_items": 0}},
             "fast",

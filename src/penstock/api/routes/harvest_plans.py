@@ -64,11 +64,11 @@ class RunPlanning(_Strict):
 
 
 class RunRates(_Strict):
-    """Slower than the source is registered with; faster is refused."""
+    """Slower than the source is registered with; faster is refused. How many connections there are at once is counted
+    for all runs together, so no run has a number of its own."""
 
     qps: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
     burst: _Size = None
-    concurrency: _Size = None
 
 
 class RunOverrides(_Strict):
