@@ -8,6 +8,7 @@ from penstock.cli.harvest import (
     cursors,
     explain,
     export,
+    init,
     plan,
     records,
     run,
@@ -26,7 +27,7 @@ harvest = typer.Typer(
     rich_markup_mode="rich",
 )
 PARTS = (
-    sources, apply, explain, schema, run, plan, backfill, update, status, cursors, records, export, standin,
+    sources, init, apply, explain, schema, run, plan, backfill, update, status, cursors, records, export, standin,
 )  # fmt: skip
 for part in PARTS:
     part.register(harvest)
