@@ -164,12 +164,14 @@ class TestWhatAPersonSees:
 
 
 class TestHistoryAndRefreshes:
-    def test_old_windows_are_fetched_and_known_records_again_by_id(self, home):
+    def test_old_windows_are_fetched_towards_the_past(self, home):
         old = run(home, "backfill", "europepmc", "--standin", "--since", "20d", "--records", "800", "--json")
         assert old.returncode == 0, old.stderr
         assert json.loads(old.stdout)["items"]["new"] == 800
-        some = sorted(stored(home, "europepmc"))[:3]
-        named = run(home, "update", "europepmc", *some, "--standin", "--records", "800", "--json")
+
+    def test_known_records_are_fetched_again_by_id(self, home, stopped_and_gone_on):
+        some = sorted(stored(home, "crossref"))[:3]
+        named = run(home, "update", "crossref", *some, "--standin", "--records", str(RECORDS), "--json")
         assert named.returncode == 0, named.stderr
         assert json.loads(named.stdout)["items"] == {"new": 0, "changed": 0, "unchanged": 3, "quarantined": 0}
 

@@ -208,7 +208,7 @@ def _window(asked: Asked) -> list[str]:
         return [
             "    # TODO: can it be asked by time? Then use ${window.from} and ${window.to} above, and:",
             "    # window: {supportsUpdatedSince: true, watermarkKey: updated_at}",
-            "    # If not, but its order never changes: orderBy above, and window: {clientFilter: true, monotonic: true}",
+            "    # If not, but its order is stable: orderBy above, and window: {clientFilter: true, monotonic: true}",
         ]
     return [
         "    window:",

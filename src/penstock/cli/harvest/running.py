@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.cli.harvest.desk import owner
 from penstock.harvest import overview
+from penstock.harvest.executing.store import release_source
 from penstock.harvest.overview import Progress, Trouble
 from penstock.harvest.states import PlanStatus
 from penstock.kernel.errors import PenstockError, Sentence, raise_unless_unavailable
@@ -92,12 +93,14 @@ class Harvest:
     async def run(self) -> Ended:
         async with self._desk.database.transaction() as tx:
             self._standing.started = await overview.moment_now(tx)
+            for reason in sorted(_HOPELESS):  # somebody runs it again: perhaps the key has been put right
+                await release_source(tx, self._trigger.provenance_code, reason)
         watches = [asyncio.create_task(self._watch()), asyncio.create_task(self._pass_on_stop())]
         sentence = waits_for = None
         try:
             sentence, waits_for = await self._work()
         except Stopped:
-            pass
+            waits_for = None if self._asked_to_stop.is_set() else self._standing.progress.resting_reason
         finally:
             for each in watches:
                 each.cancel()
