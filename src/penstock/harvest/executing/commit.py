@@ -78,7 +78,7 @@ async def store_refusal(tx: Tx, work: Work, refusal: "Refusal", stats: "RunStats
     details = dict(refusal.failure.details)
     fault = Fault(0, FaultKind.NO_DETAIL, reason_of(refusal.failure), b"", refusal.provider_id)
     request = (details.get("evidence") or {}).get("request") or {}
-    await records.quarantine(tx, _place(work, refusal.number), [fault], request, bytes.decode)
+    await records.quarantine(tx, _place(work, refusal.number, Phase.DETAIL), [fault], request, bytes.decode)
     error = {"code": refusal.failure.code.code, "details": details}
     batch_id = await store.insert_batch(tx, failed_row(work, refusal.number, error, status="SKIPPED"))
     stats.sums["failed"] += 1
@@ -88,16 +88,17 @@ async def store_refusal(tx: Tx, work: Work, refusal: "Refusal", stats: "RunStats
         await settle.end(tx, work.held, _DONE)
 
 
-def _place(work: Work, number: int) -> Place:
-    spec = work.spec
+def _place(work: Work, number: int, phase: Phase) -> Place:
+    """Who gave the item says what holds between equal ones; either of the two may ask for announcements."""
+    spec, read = work.spec, work.details if phase is Phase.DETAIL else work.spec
     return Place(
         spec.provenance_code, spec.endpoint_name, work.row["expr_proto_hash"], work.held.run_id, number, spec.operation,
-        spec.response.on_equal, spec.mapping.sink,
+        read.response.on_equal, spec.mapping.sink or read.mapping.sink,
     )  # fmt: skip
 
 
 async def _store_records(tx: Tx, work: Work, batch: Batch) -> Counts:
-    page, place = batch.page, _place(work, batch.number)
+    page, place = batch.page, _place(work, batch.number, batch.ask.phase)
     counts = await records.upsert(tx, place, page) if page.bodies else Counts(0, 0, 0)
     if page.faults:  # after the upsert, which finds what PostgreSQL cannot hold
         await records.quarantine(tx, place, page.faults, batch.fetched.evidence["request"], batch.fetched.mask.sample)
