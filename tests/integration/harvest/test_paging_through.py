@@ -1,6 +1,7 @@
 """Every way in which a source leads from page to page, read by real executors: what is stored is what is there."""
 
 from datetime import timedelta
+from email.utils import format_datetime
 
 import pytest
 from tests.standins import Library
@@ -141,6 +142,27 @@ class TestWithoutTheFilter:
             assert 0 < len(truth) < 300
             assert await here.stored() == truth
             assert await here.watermark() == middle + timedelta(days=1)
+
+
+class TestClocks:
+    async def test_a_source_whose_clock_is_behind_is_asked_so_much_later(self, beside):
+        made = library(20, days=0.5)
+        made.now = made.end
+        async with beside("generic", made, document=written("offset")) as here:
+            here.api.decorate = lambda _, response: response.headers.update(
+                Date=format_datetime(made.now - timedelta(minutes=20), usegmt=True)
+            )
+            await here.harvest(since=made.start)
+            assert await here.watermark() == made.end - timedelta(minutes=10)
+            made.advance(timedelta(hours=2))
+            await here.harvest()
+            assert await here.watermark() == made.now - timedelta(minutes=30)
+            here.api.decorate = lambda _, response: response.headers.update(Date=format_datetime(made.now, usegmt=True))
+            made.advance(timedelta(hours=2))
+            await here.harvest()
+            made.advance(timedelta(hours=2))
+            await here.harvest()
+            assert await here.watermark() == made.now - timedelta(minutes=10)
 
 
 def without_bounds(document):

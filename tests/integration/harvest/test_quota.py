@@ -6,14 +6,17 @@ import pytest
 from tests.standins import Library
 from tests.support.harvesting import CALM, DETAILS, past, written
 
+from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.spec import Operation
 from penstock.harvest.states import PlanStatus
+from penstock.kernel.rategate import RateGate
+from penstock.kernel.redis import Keys
 
 MARGIN = {"quotaMargin": 0.0}
 
 
 def source(**limits):
-    return written("offset", linkedEndpoint="details", endpoints={"details": DETAILS}, pagination={"pageSize": 20},
+    return written("offset", linkedEndpoint="details", endpoints={"details": DETAILS}, pagination={"pageSize": 100},
                    rateLimit={**MARGIN, "sharedByEndpoints": True, **limits})  # fmt: skip
 
 
@@ -66,11 +69,13 @@ class TestExecuting:
             assert await here.tasks() == {"SUCCEEDED": 4, "QUEUED": 4}
             assert (await resting(here))["reason"] == "quota_exhausted"
             assert len(await here.stored()) < len(here.served())
-            await redis_client.flushall()  # the next day
+            tomorrow = RateGate(redis_client, Keys("tomorrow"))
+            here.desk = HarvestDesk(here.database, tomorrow, here.desk.settings, here.desk.clock)
             await here.rows("update ing_partition set not_before = now() returning 1")
             await here.rows("update ing_task set scheduled_at = now() where status_code = 'QUEUED' returning 1")
             await here.drain()
             assert await here.stored() == here.served()
+            await here.desk.close()
 
     async def test_what_is_left_goes_to_the_harvest_then_to_the_update_then_to_the_backfill(self, beside):
         made = library(days=3, records=60)
