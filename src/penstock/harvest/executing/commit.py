@@ -19,6 +19,7 @@ from penstock.harvest.calling import Fetched
 from penstock.harvest.cursors import Closing
 from penstock.harvest.executing import settle, store
 from penstock.harvest.executing.claim import TASKS
+from penstock.harvest.executing.clocks import closable
 from penstock.harvest.executing.paging import Ask, Phase, Position
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Fault, FaultKind, Page
@@ -84,7 +85,7 @@ async def store_refusal(tx: Tx, work: Work, refusal: "Refusal", stats: "RunStats
     stats.sums["failed"] += 1
     await store.note_progress(tx, work.held.run_id, _positions.encode(refusal.after).decode(), stats.stored())
     if refusal.after.is_finished:
-        await close_slice(tx, work, Closing(work.lineage(batch_id)))
+        await close_slice(tx, work, Closing(work.lineage(batch_id)), refusal.after)
         await settle.end(tx, work.held, _DONE)
 
 
@@ -105,17 +106,23 @@ async def _store_records(tx: Tx, work: Work, batch: Batch) -> Counts:
     return counts
 
 
-async def close_slice(tx: Tx, work: Work, closing: Closing) -> None:
+async def close_slice(tx: Tx, work: Work, closing: Closing, position: Position) -> None:
     """Everything of the slice is stored."""
     bounds = work.course.slice.bounds
     if bounds.time:
-        await cursors.close_span(tx, work.cursor, bounds.time.span, closing)
+        await _close_window(tx, work, bounds.time.span, closing, position)
     elif bounds.id:
         await cursors.close_positions(tx, work.cursor, bounds.id, closing)
     elif bounds.page:
         window = await store.window_if_last(tx, work.row["plan_id"], work.held.task_id)
         if window is not None:  # pages say nothing about time: the plan's window is whole with the last of its tasks
             await cursors.close_span(tx, work.cursor, window, closing)
+
+
+async def _close_window(tx: Tx, work: Work, span: Span, closing: Closing, position: Position) -> None:
+    part = closable(span, position.safe_to)
+    if part is not None:
+        await cursors.close_span(tx, work.cursor, part, closing)
 
 
 async def _advance(tx: Tx, work: Work, batch: Batch, batch_id: int) -> None:
@@ -126,9 +133,9 @@ async def _advance(tx: Tx, work: Work, batch: Batch, batch_id: int) -> None:
         if link and batch.ask.phase is Phase.LIST:
             await cursors.move_token(tx, work.cursor, await _link_before(tx, work, batch), link, closing)
     elif batch.after.is_finished:
-        await close_slice(tx, work, closing)
+        await close_slice(tx, work, closing, batch.after)
     elif (part := _part_of_window(work, batch)) is not None:
-        await cursors.close_span(tx, work.cursor, part, closing)
+        await _close_window(tx, work, part, closing, batch.after)
 
 
 async def _link_before(tx: Tx, work: Work, batch: Batch) -> str | None:

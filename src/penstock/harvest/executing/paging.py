@@ -45,6 +45,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     known: int = 0  # different ids that the readings before this one found
     total: int | None = None  # the largest total that the source named in this reading
     faulty: int = 0  # items of this reading without a readable id
+    safe_to: datetime | None = None  # the source's clock was behind: nothing after this may be closed
     is_short: bool = False  # fewer ids than the source says it has, and reading again did not help
 
     @property
@@ -209,7 +210,10 @@ class Course:
             return None
         if position.total is not None and position.total > limit:
             return Overflow(f"{position.total} results, of which {limit} can be read", self.slice.span, position.total)
-        if self._has_next(position, page) and (position.page + 1) * self.spec.pagination.page_size >= limit:
+        # A page across the limit comes back short and would pass for the last one; a total would have told.
+        pages = position.page + (2 if position.total is None else 1)
+        is_at_limit = pages * self.spec.pagination.page_size >= limit + (position.total is None)
+        if self._has_next(position, page) and is_at_limit:
             return Overflow(f"more than {limit} results", self.slice.span)
         return None
 

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, P
 from penstock.harvest.cursors import Closing
 from penstock.harvest.executing import metrics, settle, store
 from penstock.harvest.executing.claim import TASKS
+from penstock.harvest.executing.clocks import clock_behind, held_back
 from penstock.harvest.executing.commit import (
     Batch,
     Refusal,
@@ -36,6 +37,7 @@ from penstock.harvest.executing.reslice import cut
 from penstock.harvest.executing.settle import Ending
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Page
+from penstock.harvest.planning.windows import Wish
 from penstock.harvest.records import Counts
 from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.states import RunStatus, TaskStatus
@@ -47,7 +49,6 @@ from penstock.kernel.telemetry import spanned
 
 log = structlog.get_logger(__name__)
 
-_CLOCK_NOISE = timedelta(seconds=2)
 _LOGGED = 100  # one in so many batches that went well
 _AUTH_REST = 600.0  # seconds for which nobody tries a source that refuses our credentials
 
@@ -72,7 +73,6 @@ class Tools:
     settings: HarvestSettings
     clock: Clock
     tell: Callable[[Note], None] | None = None
-    clocks: dict[tuple[str, str, str], timedelta] = field(default_factory=dict)  # how far sources' clocks are behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,13 @@ class TaskRun:
         self._batch_no = 0
         self._seen: set[bytes] = set()
         self._begun = time.monotonic()
+        self._behind: timedelta = work.row["clock_behind"]  # the source's clock, as last seen
 
     async def run(self) -> Outcome:
         """Until the slice is done or something ends it; the task is let go when this returns."""
         position = await self._first_position()
         if position.is_finished:
-            return await self._end_empty()
+            return await self._end_empty(position)
         while (ask := self._course.ask(position)) is not None:
             if early := self._reason_to_yield():
                 return await self._end(Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, early))
@@ -119,10 +120,10 @@ class TaskRun:
                 self._seen.update(hashes[at : at + 8] for at in range(0, len(hashes), 8))
         return self._course.resume(self._work.position, self._tools.clock.now())
 
-    async def _end_empty(self) -> Outcome:
+    async def _end_empty(self, position: Position) -> Outcome:
         async with self._tools.database.transaction() as tx:
             await leases.assert_held(tx, TASKS, self._work.held.lease)
-            await close_slice(tx, self._work, Closing(self._work.lineage(0)))
+            await close_slice(tx, self._work, Closing(self._work.lineage(0)), position)
             ending = Ending(RunStatus.SUCCEEDED, TaskStatus.SUCCEEDED, "nothing_to_fetch")
             await settle.end(tx, self._work.held, ending)
         return Outcome(ending.run, ending.task)
@@ -140,8 +141,10 @@ class TaskRun:
     # One request ---------------------------------------------------------------------------------------------
     async def _one_batch(self, ask: Ask, position: Position) -> Position | Outcome:
         begun = time.monotonic()
+        asked_at = self._tools.clock.now()
         fetched = await self._fetch(ask)
         failpoints.reach("harvest.fetched")
+        await self._note_clock(fetched)
         page = _page_of(fetched)
         if page.next_url:  # some sources write the caller's key into it, wherever it was sent
             page.next_url = fetched.mask.link(page.next_url)
@@ -151,7 +154,12 @@ class TaskRun:
             return await self._cut(following, ask, position, fetched)
         if self._course.is_two_phase and ask.phase is Phase.LIST:
             following, page = await self._without_bad_ids(following), _only_faults(page)
+        if ask.phase is Phase.LIST:
+            wish = Wish(None, None, asked_at, self._behind)
+            following = held_back(self._work.spec, self._course.slice.span, following, wish)
         remarks = late_arrivals(page, ask.span)
+        if following.safe_to is not None:
+            remarks |= {"heldBack": following.safe_to.isoformat()}
         if following.is_short:
             remarks |= {"missing": {"total": following.total, "found": len(self._seen)}}
             log.warning("slice.short", **self._names(), total=following.total, found=len(self._seen))
@@ -162,9 +170,17 @@ class TaskRun:
             failpoints.reach("harvest.batch_stored")
         failpoints.reach("harvest.batch_committed")
         metrics.count_batch(self._work.partition, counts, len(page.faults), time.monotonic() - begun)
-        await self._note_clock(fetched.date_behind)
         self._tell(batch, counts)
         return following
+
+    async def _note_clock(self, fetched: Fetched[Page]) -> None:
+        """Before anything is closed: the planner must not go further than the source's clock."""
+        if fetched.date_behind is None or (behind := clock_behind(fetched.date_behind)) == self._behind:
+            return
+        log.info("source.clock_seen", **self._names(), behind=behind.total_seconds())
+        async with self._tools.database.transaction() as tx:
+            await store.note_clock(tx, self._work.partition, behind)
+        self._behind = behind
 
     async def _fetch(self, ask: Ask) -> Fetched[Page]:
         work, spec = self._work, self._work.spec
@@ -211,18 +227,6 @@ class TaskRun:
         async with self._tools.database.transaction() as tx:
             bad = await store.bad_ids(tx, source, endpoint, position.pending)
         return msgspec.structs.replace(position, pending=tuple(each for each in position.pending if each not in bad))
-
-    async def _note_clock(self, behind: timedelta | None) -> None:
-        """The next plan does not go further than the source's own clock. Its header has whole seconds."""
-        if behind is None:
-            return
-        behind = max(behind, timedelta(0)) if behind > _CLOCK_NOISE else timedelta(0)
-        known = self._tools.clocks.get(self._work.partition)
-        if known is not None and abs(behind - known) <= _CLOCK_NOISE:
-            return
-        self._tools.clocks[self._work.partition] = behind
-        async with self._tools.database.transaction() as tx:
-            await store.note_clock(tx, self._work.partition, behind)
 
     async def _cut(self, overflow: Overflow, ask: Ask, position: Position, fetched: Fetched[Page]) -> Outcome:
         """What this answer held is stored with the smaller slices; here only the books remember it."""

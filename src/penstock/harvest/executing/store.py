@@ -121,9 +121,11 @@ async def load_work(tx: Tx, task_id: int, run_id: int) -> dict[str, Any]:
         tx,
         "select p.id as plan_id, p.schedule_instance_id, p.expr_proto_snapshot, p.expr_proto_hash, p.spec_fingerprint,"
         " p.cursor_key, p.cursor_type_code, p.namespace_scope_code, p.namespace_key, p.direction_code,"
-        " s.id as slice_id, s.slice_spec, s.expr_snapshot, s.expr_hash, s.slice_signature_hash, r.checkpoint"
+        " s.id as slice_id, s.slice_spec, s.expr_snapshot, s.expr_hash, s.slice_signature_hash, r.checkpoint,"
+        " coalesce(a.clock_behind, '0') as clock_behind"
         " from ing_task t join ing_plan p on p.id = t.plan_id join ing_plan_slice s on s.id = t.slice_id"
-        " join ing_task_run r on r.id = %s where t.id = %s",
+        " join ing_task_run r on r.id = %s left join ing_partition a on a.provenance_code = t.provenance_code"
+        " and a.endpoint_name = t.endpoint_name and a.operation_code = t.operation_code where t.id = %s",
         (run_id, task_id),
     )
     if row is None:

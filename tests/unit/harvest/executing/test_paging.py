@@ -133,6 +133,24 @@ class TestWindows:
         [after] = walk(self.ROAD, [page(100)])
         assert self.ROAD.ask(after).span == Span(START, START + timedelta(hours=3))
 
+    def test_an_answer_as_long_as_was_asked_for_may_be_cut(self):
+        query = {"n": "${page.size}", "from": "${window.from}"}
+        road = course(pagination={"type": "TIME", "pageSize": 20, "maxPageSize": 100}, http={"queryTemplate": query})
+        [after] = walk(road, [page(20)])
+        assert road.ask(after).span == Span(START, START + timedelta(hours=12))
+
+    def test_a_page_size_that_the_source_never_hears_of_limits_nothing(self):
+        road = course(pagination={"type": "TIME", "pageSize": 20}, http={"queryTemplate": {"from": "${window.from}"}})
+        assert walk(road, [page(50)])[-1].is_finished
+
+    def test_an_answer_with_less_than_the_total_was_cut(self):
+        [after] = walk(self.ROAD, [page(5, total=6)])
+        assert self.ROAD.ask(after).span == Span(START, START + timedelta(hours=3))
+
+    def test_a_step_that_was_halved_grows_back_to_its_width_and_no_further(self):
+        position = walk(self.ROAD, [page(100), page(5), page(5), page(5)])[-1]
+        assert self.ROAD.ask(position).span == Span(START + timedelta(hours=15), START + timedelta(hours=21))
+
     def test_the_smallest_window_that_is_still_too_full_cannot_be_read(self):
         road = course(
             bounds={"time": {"from": START, "to": START + timedelta(seconds=1)}},
@@ -180,6 +198,11 @@ class TestCeilings:
 
     def test_without_a_total_the_ceiling_is_met_when_pages_go_on(self):
         assert isinstance(walk(self.ROAD, [page(10), page(10, 10), page(10, 20)])[-1], Overflow)
+
+    def test_no_page_is_asked_for_across_the_ceiling_unless_a_total_says_that_all_fits(self):
+        road = course(pagination={"type": "OFFSET", "pageSize": 10, "ceiling": 25})
+        assert isinstance(walk(road, [page(10), page(10, 10)])[-1], Overflow)
+        assert walk(road, [page(10, total=23), page(10, 10, total=23), page(3, 20, total=23)])[-1].is_finished
 
     def test_a_slice_that_just_fits_is_read_to_its_end(self):
         assert walk(self.ROAD, [page(10, total=30), page(10, 10, total=30), page(10, 20, total=30, has_more=False)])[
