@@ -16,6 +16,7 @@ import structlog
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.db import Database
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.migrations import migrate
 from penstock.kernel.redis import connect
 from tests.support.harvest_histories import History, random_history, shortened
@@ -26,18 +27,20 @@ _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 async def first_failure(stage: Stage, first: int, count: int) -> str | None:
     """The first of these that fails, shortened, with what is wrong with it."""
-    for seed in range(first, first + count):
+    for number, seed in enumerate(range(first, first + count), 1):
         history = random_history(seed)
         if await complaint(stage, history):
             shorter = await shortened(history, lambda each: _fails(stage, each))
             return f"{shorter}\n{await complaint(stage, shorter) or await complaint(stage, history)}"
+        if number % 100 == 0:
+            print(f"{number} of {count} played", flush=True)  # noqa: T201
     return None
 
 
 async def complaint(stage: Stage, history: History) -> str | None:
     try:
         await stage.play(history)
-    except AssertionError as wrong:
+    except (AssertionError, PenstockError) as wrong:
         return f"{wrong}"
     return None
 

@@ -46,12 +46,12 @@ class History:
 def random_history(seed: int) -> History:
     dice = random.Random(seed)
     shape = random_shape(dice)
-    steps = [_change(dice, shape) for _ in range(dice.randint(0, 8))]
+    steps = [dice.choice([_change, _change, _pass])(dice, shape) for _ in range(dice.randint(0, 30))]
     makers = dice.choices(
         [_change, _pass, _plan, _work, _break, _mend, _apply, _backfill, _update], [8, 5, 6, 7, 2, 1, 1, 1, 1],
-        k=dice.randint(4, 24),
+        k=dice.randint(4, 20),
     )  # fmt: skip
-    return History(seed, shape, tuple([*steps, *(make(dice, shape) for make in makers)]))
+    return History(seed, shape, (*steps, *(make(dice, shape) for make in makers)))
 
 
 def _seconds(dice: random.Random, shape: Shape, most: int) -> int:

@@ -118,12 +118,10 @@ def random_shape(dice: random.Random) -> Shape:
     align = dice.choice([name for name, seconds in _ALIGN.items() if seconds <= 60 or granularity > 1])
     unit = math.lcm(_ALIGN[align], granularity)
     kind = dice.choice(["offset", "page0", "page1", "token", "url", "time"])
-    page_size = dice.choice([1, 2, 3, 3, 5, 20])
+    page_size = dice.choice([3, 5, 20] if kind == "time" else [1, 2, 3, 3, 5, 20])
     ceiling = dice.choice([None, None, dice.randint(2, 12)])
     if ceiling is not None:
         ceiling = max(ceiling, 2 * page_size)
-    if kind == "time":
-        page_size = max(3, page_size)
     has_total = dice.random() < 0.5
     return Shape(
         kind, page_size, dice.random() < 0.5, granularity, align, dice.randint(1, 6),

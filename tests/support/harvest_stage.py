@@ -8,14 +8,14 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from penstock.harvest.desk import HarvestDesk, check
+from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.executing import Executor
 from penstock.harvest.executing.settle import take_from_the_silent
-from penstock.harvest.planning import Trigger
+from penstock.harvest.planning import CandidateKind, Candidates, Trigger
 from penstock.harvest.registry.apply import apply
 from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.spec import Operation
@@ -29,6 +29,7 @@ from tests.support.harvest_world import START, World, WorldClock, WorldServer
 
 _RUN = re.compile(r"ing-(\d+)-\d+")
 _ATTEMPTS = 3
+_QUIET = {"pass", "break", "mend", "change", "delete"}  # they change nothing of ours
 _EMPTY = ";".join(
     f"delete from {table}"
     for table in (
@@ -76,14 +77,21 @@ class Stage:
     counted: dict[str, int] = field(default_factory=dict)
 
     async def play(self, history: History) -> None:
-        """Raises AssertionError with what is wrong."""
+        """To its end. Raises AssertionError with what is wrong."""
+        await self._play(history, is_whole=True)
+
+    async def stand(self, history: History) -> None:
+        """As `play`, but it ends with the last step."""
+        await self._play(history, is_whole=False)
+
+    async def _play(self, history: History, *, is_whole: bool) -> None:
         self.played += 1
         self.clock.moment = START + timedelta(seconds=3 * history.shape.unit)
         async with self.database.transaction() as tx:
             await tx.execute(_EMPTY)
         play = Play(self, history, f"m{self.played}", World(history.shape, self.clock))
         try:
-            await play.run()
+            await play.run(is_whole=is_whole)
         finally:
             self.server.hook = None
             for name, number in play.verdict.counted.items():
@@ -100,14 +108,18 @@ class Play:
         self._executors: list[DrivenExecutor] = []
         self._requests = 0
         self._trouble: dict[int, Step] = {}
+        self._compiled: dict[Operation, Any] = {}
+        self._planner = replace(stage.desk.planner, load_and_compile=self._compile)
         stage.server.world, stage.server.hook = world, self._on_request
 
-    async def run(self) -> None:
+    async def run(self, *, is_whole: bool) -> None:
         await self._apply(self.shape.page_size)
         for step in self.history.steps:
             await self._do(step)
-            await self.verdict.after_step(str(step))
-        await self._finish()
+            if step.what not in _QUIET:
+                await self.verdict.after_step(str(step))
+        if is_whole:
+            await self._finish()
 
     async def _do(self, step: Step) -> None:
         act = {
@@ -148,7 +160,14 @@ class Play:
     async def _apply(self, page_size: int) -> None:
         document = self.shape.document(self.code, self.stage.server.url, page_size)
         async with self.stage.database.transaction() as tx:
-            await apply(tx, document, "model", check=check)
+            await apply(tx, document, "model")
+        self._compiled.clear()
+
+    async def _compile(self, trigger: Trigger) -> Any:
+        """Once for each version of the file: it is what takes longest."""
+        if trigger.operation not in self._compiled:
+            self._compiled[trigger.operation] = await self.stage.desk.compile(trigger)
+        return self._compiled[trigger.operation]
 
     async def _break(self, start: int, end: int, status: int) -> None:
         self.world.broken.append((START + timedelta(seconds=start), START + timedelta(seconds=end), status))
@@ -158,13 +177,13 @@ class Play:
 
     # The harvest -----------------------------------------------------------------------------------------------
     async def _plan(self) -> bool:
-        outcome = await self.stage.desk.planner.plan(Trigger(self.code))
+        outcome = await self._planner.plan(Trigger(self.code))
         return outcome.plan_id is not None and outcome.tasks > 0
 
     async def _backfill(self, since: int) -> None:
         moment = START + timedelta(seconds=since)
         try:
-            await self.stage.desk.planner.plan(
+            await self._planner.plan(
                 Trigger(self.code, operation=Operation.BACKFILL, since=moment, until=self.stage.clock.now())
             )
         except PenstockError as refused:
@@ -172,7 +191,12 @@ class Play:
                 raise
 
     async def _update(self) -> None:
-        await self.stage.desk.planner.plan(Trigger(self.code, operation=Operation.UPDATE))
+        await self._planner.plan(Trigger(self.code, operation=Operation.UPDATE))
+
+    async def _signalled(self) -> None:
+        """What the source refused by itself is asked for again."""
+        wanted = Candidates(CandidateKind.SIGNALS)
+        await self._planner.plan(Trigger(self.code, operation=Operation.UPDATE, candidates=wanted))
 
     async def _work(self, tasks: int, executors: int, lot: int, trouble: dict[int, Step] | None = None) -> None:
         await self._bury_the_silent()
@@ -248,7 +272,9 @@ class Play:
         await self._pass(self.shape.lag + max(0, self.shape.behind) + 3 * self.shape.unit + 1)
         await self._drain(self._plan)
         await self.verdict.at_the_end()
-        await self._drain(lambda: self._backfill(0))
+        if any(version.is_loose for version in self.world.current().values()):
+            await self._drain(lambda: self._backfill(0))
+        await self._drain(self._signalled)
         await self.verdict.exactly()
 
     async def _drain(self, plan: Any) -> None:

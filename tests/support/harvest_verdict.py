@@ -1,7 +1,7 @@
 """What must hold of a harvest at any moment, whatever happens to it.
 
 - The watermark covers what is stored: each record whose present version came in time and is older than the watermark
-  is there in that version.
+  is there in that version, or in quarantine because the source refused it by itself.
 - It never moves back, and only harvests move it.
 - Nothing is stored that the source never said; each version is stored once: `revision` counts the versions.
 - No window waits or runs twice, nor one that another task has stored, but for rereads of the overlap.
@@ -31,21 +31,22 @@ class Verdict:
             )
             cursors = await fetch_all(tx, "select normalized_instant as value from ing_cursor where"
                                           " operation_code = 'HARVEST'")  # fmt: skip
+            refused = await fetch_all(tx, "select provider_id from ing_quarantine where released_at is null")
             events = await fetch_all(tx, _EVENTS)
             live = await fetch_all(tx, _WINDOWS)
         assert len(cursors) <= 1, cursors
         if cursors:
-            self._check_watermark(cursors[0]["value"], records, step)
+            stored = {row["provider_id"]: int(row["version"]) for row in records}
+            self._check_watermark(cursors[0]["value"], stored, {row["provider_id"] for row in refused}, step)
         self._check_records(records, step)
         self._check_events(events, step)
         self._check_windows(live, events, step)
 
-    def _check_watermark(self, value: datetime, records: list[dict[str, Any]], step: str) -> None:
+    def _check_watermark(self, value: datetime, stored: dict[str, int], refused: set[str], step: str) -> None:
         assert self._watermark is None or value >= self._watermark, f"{step}: {self._watermark} went back to {value}"
         self._watermark = value
-        stored = {row["provider_id"]: int(row["version"]) for row in records}
         for ident, version in self._world.current().items():
-            if START <= version.updated < value and not version.is_loose:
+            if START <= version.updated < value and not version.is_loose and ident not in refused:
                 held = stored.get(ident, 0)
                 assert held >= version.number, f"after {step}: {ident} is held as {held}, {version}, watermark {value}"
 
