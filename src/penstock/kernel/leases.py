@@ -12,7 +12,7 @@ looks at held rows, however many there are.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import sql
@@ -51,6 +51,16 @@ async def claim(tx: Tx, what: Leasable, *, owner: str, ttl: timedelta, limit: in
     )
     rows = await fetch_all(tx, _over(what, query), {"owner": owner, "ttl": ttl, "limit": limit})
     return [Lease(row[what.key], row["lease_token"], row) for row in rows]
+
+
+def claimed(row: Mapping[str, Any], *, owner: str, until: datetime) -> dict[str, Any]:
+    """What a claim changes, for who has locked a free row and changes more of it than this."""
+    return {
+        "lease_owner": owner,
+        "leased_until": until,
+        "lease_token": row["lease_token"] + 1,
+        "lease_count": row["lease_count"] + 1,
+    }
 
 
 async def renew(tx: Tx, what: Leasable, leases: Sequence[Lease], *, ttl: timedelta) -> list[Any]:

@@ -7,6 +7,7 @@ does (an architecture test reads the SQL of the whole package to prove it):
            rows at once, each with its own row of history, announced in batches
   `move`   changes the state: guarded UPDATE … WHERE status = expected, the row in `state_transitions` and the
            outbox event, in one statement, so that they stand or fall together
+  `moving` several moves in one trip to the server
   `move_many`  the same for many rows of one whole, in one statement: those still in the expected state move, each
            with its row in `state_transitions`; the events are about the whole and tell of up to 50 rows each
 
@@ -14,7 +15,8 @@ A move that is not declared is a fault of ours and raises TRANSITION_UNDECLARED 
 lost a race (the row is gone, no longer in the expected state, or a guarded column has changed) raises STATE_CHANGED.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -217,6 +219,20 @@ def move_query(machine: Machine, step: Step) -> Query:
     values |= _facts(machine, step, _event(machine, transition, step))
     values |= {f"if_{name}": value for name, value in step.guards.items()}
     return text, values | _changed(step.changes)
+
+
+@asynccontextmanager
+async def moving(tx: Tx, *moves: tuple[Machine, Step]) -> AsyncIterator[None]:
+    """All these moves, and what the block executes after them, in one trip to the server; a lost race raises.
+
+    The block must not wait for results.
+    """
+    async with tx.pipeline():
+        asked = [await tx.execute(*move_query(machine, step)) for machine, step in moves]
+        yield
+    for cursor, (machine, step) in zip(asked, moves, strict=True):
+        if await cursor.fetchone() is None:
+            raise lost_race(machine, step)
 
 
 def lost_race(machine: Machine, step: Step) -> PenstockError:

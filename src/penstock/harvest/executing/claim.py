@@ -16,18 +16,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from psycopg import sql
-
 from penstock.harvest.executing import store
 from penstock.harvest.states import RUN, TASK, RunStatus, TaskStatus
 from penstock.kernel import leases
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.leases import Leasable, Lease
-from penstock.kernel.statemachine import Step, enter, move
+from penstock.kernel.statemachine import Step, enter_query, moving
 
 EVERYTHING = "*"
 _MOST_SLOTS = 1000  # a limit above this is none
 _READY = "status_code = 'QUEUED' and scheduled_at <= clock_timestamp()"
+_OF_THE_TASK = ("provenance_code", "endpoint_name", "operation_code", "window_from", "window_to")  # in its runs too
 
 TASKS = Leasable("ing_task", "id", ready=_READY, order="priority, scheduled_at, id")
 
@@ -63,23 +62,31 @@ class Claimer:
         """One task, or none that we may run now."""
         async with self.database.transaction() as tx:
             candidates = await store.partitions_with_work(tx, self.sources)
-            for partition in candidates:
-                if held := await self._claim_from(tx, partition):
-                    return held
+            made = await self._make_slots(tx, candidates)
+            held = await self._claim_from(tx, candidates)
+        self._slots_made.update(made)
+        return held
+
+    async def _claim_from(self, tx: Tx, partitions: Sequence[Mapping[str, Any]]) -> Held | None:
+        for partition in partitions:
+            task = await store.lock_next_task(tx, partition, self._limits(partition))
+            if task is not None:
+                return await self._dispatch(tx, task)
         return None
 
-    async def _claim_from(self, tx: Tx, partition: Mapping[str, Any]) -> Held | None:
-        limits = self._limits(partition)
-        await self._make_slots(tx, limits)
-        slots = await store.lock_free_slots(tx, limits)
-        if slots is None:
-            return None
-        found = await leases.claim(tx, _within(partition), owner=self.owner, ttl=self.ttl)
-        if not found:
-            return None
-        lease = found[0]
-        await store.occupy(tx, slots, lease.key)
-        return await _dispatch(tx, lease, self.owner)
+    async def _dispatch(self, tx: Tx, task: Mapping[str, Any]) -> Held:
+        """The lease, the status and the run. Everything is known already, so it is one trip to the server."""
+        lease = leases.claimed(task, owner=self.owner, until=task["taken_at"] + self.ttl)
+        task_id, run_id, token = task["id"], task["run_id"], lease["lease_token"]
+        step = Step(
+            str(task_id), TaskStatus.QUEUED, TaskStatus.DISPATCHED, by="executor", trigger="claimed", changes=lease
+        )
+        begun = Step(str(run_id), None, RunStatus.PLANNED, by="executor", trigger="claimed")
+        run = {name: task[name] for name in _OF_THE_TASK}
+        run |= {"run_id": run_id, "task_id": task_id, "attempt_no": token, "executor": self.owner}
+        async with moving(tx, (TASK, step)):
+            await tx.execute(*enter_query(RUN, begun, store.INSERT_RUN, run))
+        return Held(Lease(task_id, token, {**task, **lease, "status_code": str(step.target)}), run_id)
 
     def _limits(self, partition: Mapping[str, Any]) -> dict[str, int]:
         source = partition["provenance_code"]
@@ -87,39 +94,20 @@ class Claimer:
         limits = {EVERYTHING: self.total, source: partition["source_max"], own: partition["c_max"]}
         return {scope: limit for scope, limit in limits.items() if limit <= _MOST_SLOTS}
 
-    async def _make_slots(self, tx: Tx, limits: Mapping[str, int]) -> None:
-        for scope, limit in limits.items():
-            if self._slots_made.get(scope, 0) < limit:
-                await store.make_slots(tx, scope, limit)
-                self._slots_made[scope] = limit
-
-
-def _within(partition: Mapping[str, Any]) -> Leasable:
-    own = " and ".join(
-        f"{column} = {sql.Literal(partition[column]).as_string()}"
-        for column in ("provenance_code", "endpoint_name", "operation_code")
-    )
-    return Leasable(TASKS.table, TASKS.key, ready=f"{own} and {_READY}", order=TASKS.order)
-
-
-async def _dispatch(tx: Tx, lease: Lease, owner: str) -> Held:
-    row = await move(
-        tx, TASK, Step(str(lease.key), TaskStatus.QUEUED, TaskStatus.DISPATCHED, by="executor", trigger="claimed")
-    )
-    run_id = await store.insert_run(tx, row, attempt_no=lease.token, executor=owner)
-    await enter(tx, RUN, Step(str(run_id), None, RunStatus.PLANNED, by="executor", trigger="claimed"))
-    return Held(Lease(lease.key, lease.token, row), run_id)
+    async def _make_slots(self, tx: Tx, partitions: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        wanted = {scope: limit for partition in partitions for scope, limit in self._limits(partition).items()}
+        missing = {scope: limit for scope, limit in wanted.items() if self._slots_made.get(scope, 0) < limit}
+        if missing:
+            await store.make_slots(tx, missing)
+        return missing
 
 
 async def begin(tx: Tx, held: Held) -> None:
     """The first request is about to be made."""
-    await move(
-        tx,
-        TASK,
-        Step(
-            str(held.task_id), TaskStatus.DISPATCHED, TaskStatus.EXECUTING, by="executor", trigger="begun",
-            guards={"lease_token": held.lease.token},
-        ),
+    task = Step(
+        str(held.task_id), TaskStatus.DISPATCHED, TaskStatus.EXECUTING, by="executor", trigger="begun",
+        guards={"lease_token": held.lease.token},
     )  # fmt: skip
-    await store.note_start(tx, held.task_id)
-    await move(tx, RUN, Step(str(held.run_id), RunStatus.PLANNED, RunStatus.RUNNING, by="executor", trigger="begun"))
+    run = Step(str(held.run_id), RunStatus.PLANNED, RunStatus.RUNNING, by="executor", trigger="begun")
+    async with moving(tx, (TASK, task), (RUN, run)):
+        await store.note_start(tx, held.task_id)

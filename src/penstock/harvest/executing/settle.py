@@ -17,7 +17,7 @@ from penstock.harvest.states import RUN, TASK, RunStatus, TaskStatus
 from penstock.kernel import json
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx
-from penstock.kernel.statemachine import Step, move
+from penstock.kernel.statemachine import Step, move, moving
 
 log = structlog.get_logger(__name__)
 
@@ -46,25 +46,17 @@ async def end(tx: Tx, held: Held, ending: Ending, *, source: TaskStatus = TaskSt
         changes |= {"finished_at": moment}
     attempts = held.task["attempts"] + 1 if ending.is_fruitless else 0
     changes |= {"attempts": attempts, "error": _stored(ending.error)}
-    guards = {"lease_token": held.lease.token}
-    await move(
-        tx,
-        TASK,
-        Step(
-            str(held.task_id), source, ending.task, by="executor", trigger=ending.trigger, changes=changes,
-            guards=guards, payload={"plan_id": held.task["plan_id"], "run_id": held.run_id},
-        ),
+    task = Step(
+        str(held.task_id), source, ending.task, by="executor", trigger=ending.trigger, changes=changes,
+        guards={"lease_token": held.lease.token}, payload={"plan_id": held.task["plan_id"], "run_id": held.run_id},
     )  # fmt: skip
     begun = RunStatus.PLANNED if source is TaskStatus.DISPATCHED else RunStatus.RUNNING
-    await move(
-        tx,
-        RUN,
-        Step(
-            str(held.run_id), begun, ending.run, by="executor", trigger=ending.trigger,
-            changes={"finished_at": moment, "error": _stored(ending.error)},
-        ),
+    run = Step(
+        str(held.run_id), begun, ending.run, by="executor", trigger=ending.trigger,
+        changes={"finished_at": moment, "error": _stored(ending.error)},
     )  # fmt: skip
-    await store.free_slots(tx, [held.task_id])
+    async with moving(tx, (TASK, task), (RUN, run)):
+        await store.free_slots(tx, [held.task_id])
 
 
 def back_off(attempts: int) -> timedelta:

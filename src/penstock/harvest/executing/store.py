@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from penstock.harvest.slices import Span
@@ -32,39 +33,65 @@ async def partitions_with_work(tx: Tx, sources: Sequence[str] | None) -> list[di
     return await fetch_all(tx, _PARTITIONS, {"sources": None if sources is None else list(sources)})
 
 
-async def lock_free_slots(tx: Tx, limits: Mapping[str, int]) -> list[tuple[str, int]] | None:
-    """A free slot of each scope, locked until the transaction ends; None when one of them has none."""
-    names: list[str] = []
-    bodies: list[str] = []
-    values: dict[str, Any] = {}
-    for number, (scope, limit) in enumerate(limits.items()):
-        names.append(f"select * from s{number}")
-        bodies.append(
-            f"s{number} as materialized (select scope, slot_no from ing_slot where scope = %(scope{number})s"
-            f" and slot_no < %(limit{number})s and task_id is null order by slot_no limit 1 for update skip locked)"
-        )
-        values |= {f"scope{number}": scope, f"limit{number}": limit}
-    rows = await fetch_all(tx, f"with {', '.join(bodies)} {' union all '.join(names)}", values)
-    return [(row["scope"], row["slot_no"]) for row in rows] if len(rows) == len(limits) else None
+_FREE_SLOT = (
+    "slot{n} as materialized (select scope, slot_no from ing_slot where scope = %(scope{n})s"
+    " and slot_no < %(limit{n})s and task_id is null order by slot_no limit 1 for update skip locked)"
+)
+_NEXT_TASK = """
+slots as materialized ({slots}),
+chosen as materialized (
+  select * from ing_task
+  where provenance_code = %(source)s and endpoint_name = %(endpoint)s and operation_code = %(operation)s
+    and status_code = 'QUEUED' and leased_until is null and scheduled_at <= clock_timestamp()
+    and (select count(*) from slots) = {count}
+  order by priority, scheduled_at, id limit 1 for update skip locked),
+occupied as (
+  update ing_slot set task_id = chosen.id from chosen, slots
+  where ing_slot.scope = slots.scope and ing_slot.slot_no = slots.slot_no)
+select chosen.*, clock_timestamp() as taken_at, nextval('ing_task_run_id_seq') as run_id from chosen
+"""
 
 
-async def make_slots(tx: Tx, scope: str, limit: int) -> None:
+@lru_cache(maxsize=8)
+def _next_task(count: int) -> str:
+    """A free slot of each scope and a task are locked, and the slots are the task's; or there is no row.
+
+    Whether a slot or a task is free is read from the row that was locked, not from what the statement saw at first.
+    """
+    slots = ", ".join(_FREE_SLOT.format(n=n) for n in range(count))
+    listed = (
+        " union all ".join(f"select * from slot{n}" for n in range(count)) or "select '' as scope, 0 as slot_no limit 0"
+    )
+    return f"with {slots}{', ' if slots else ''}{_NEXT_TASK.format(slots=listed, count=count)}"
+
+
+async def lock_next_task(tx: Tx, partition: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, Any] | None:
+    """The next task, in slots of its own until it is let go; None: none is left, or some scope has no slot."""
+    values = {
+        "source": partition["provenance_code"],
+        "endpoint": partition["endpoint_name"],
+        "operation": partition["operation_code"],
+    }
+    for n, (scope, limit) in enumerate(limits.items()):
+        values |= {f"scope{n}": scope, f"limit{n}": limit}
+    return await fetch_one(tx, _next_task(len(limits)), values)
+
+
+async def make_slots(tx: Tx, limits: Mapping[str, int]) -> None:
+    """In one order, so that executors which begin together wait for each other and never in a circle."""
     await tx.execute(
-        "insert into ing_slot (scope, slot_no) select %s, n from generate_series(0, %s - 1) n on conflict do nothing",
-        (scope, limit),
+        "insert into ing_slot (scope, slot_no) select scope, n"
+        " from unnest(%s::text[], %s::int[]) as given (scope, most), generate_series(0, most - 1) n"
+        ' order by scope collate "C", n on conflict do nothing',
+        (list(limits), list(limits.values())),
     )
 
 
-async def occupy(tx: Tx, slots: Sequence[tuple[str, int]], task_id: int) -> None:
-    await tx.execute(
-        "update ing_slot set task_id = %s from unnest(%s::text[], %s::int[]) as taken(scope, slot_no)"
-        " where ing_slot.scope = taken.scope and ing_slot.slot_no = taken.slot_no",
-        (task_id, [scope for scope, _ in slots], [number for _, number in slots]),
-    )
+FREE_SLOTS = "update ing_slot set task_id = null where task_id = any(%(task_ids)s)"
 
 
 async def free_slots(tx: Tx, task_ids: Sequence[int]) -> None:
-    await tx.execute("update ing_slot set task_id = null where task_id = any(%s)", (list(task_ids),))
+    await tx.execute(FREE_SLOTS, {"task_ids": list(task_ids)})
 
 
 async def free_forgotten_slots(tx: Tx) -> int:
@@ -88,18 +115,16 @@ async def silent_tasks(tx: Tx, limit: int) -> list[dict[str, Any]]:
 
 
 # Runs ------------------------------------------------------------------------------------------------------------
-async def insert_run(tx: Tx, task: Mapping[str, Any], *, attempt_no: int, executor: str) -> int:
-    """A new attempt; it begins where the one before it ended."""
-    row = await fetch_one(
-        tx,
-        "insert into ing_task_run (task_id, provenance_code, endpoint_name, operation_code, attempt_no, status_code,"
-        " executor, checkpoint, window_from, window_to)"
-        " values (%(id)s, %(provenance_code)s, %(endpoint_name)s, %(operation_code)s, %(attempt)s, 'PLANNED',"
-        " %(executor)s, (select checkpoint from ing_task_run where task_id = %(id)s order by attempt_no desc limit 1),"
-        " %(window_from)s, %(window_to)s) returning id",
-        {**task, "attempt": attempt_no, "executor": executor},
-    )
-    return 0 if row is None else int(row["id"])
+# A new attempt; it begins where the one before it ended.
+INSERT_RUN = """
+insert into ing_task_run (id, task_id, provenance_code, endpoint_name, operation_code, attempt_no, status_code,
+    executor, checkpoint, window_from, window_to) overriding system value
+  values (%(run_id)s, %(task_id)s, %(provenance_code)s, %(endpoint_name)s, %(operation_code)s, %(attempt_no)s,
+    'PLANNED', %(executor)s,
+    (select checkpoint from ing_task_run where task_id = %(task_id)s order by attempt_no desc limit 1),
+    %(window_from)s, %(window_to)s)
+  returning id
+"""
 
 
 async def note_start(tx: Tx, task_id: int) -> None:

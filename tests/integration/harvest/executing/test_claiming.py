@@ -79,6 +79,11 @@ class TestLimits:
             await queue_tasks(database, source, 10, c_max=4)
         assert len(await claim_all(database, 8, total=5)) == 5
 
+    async def test_executors_that_begin_together_on_new_sources_never_wait_in_a_circle(self, database: Database):
+        for number in range(12):
+            await queue_tasks(database, f"source{number}", 2, c_max=100)
+        assert len(await claim_all(database, 8, total=1)) == 1  # all the others look everywhere
+
     async def test_a_task_that_is_let_go_frees_its_places(self, database: Database):
         await queue_tasks(database, "a", 10, c_max=1, source_max=1)
         mine = claimer(database, total=1)
