@@ -4,11 +4,15 @@ A position is all that is needed to make the next request, and it is committed w
 task over begins there. A two-phase source has two kinds of request: lists of ids, and details of the ids that are
 pending. Pending ids are fetched before the next list is asked for, so they stay few.
 
+Pages that are counted, not linked, are compared with the one before: a source that answers with the same page once more
+is asked again at once, as the page that belongs there would be missing.
+
 When the list of a slice has ended, the number of different ids it held is compared with the total that the source
 names. If ids are missing (pages that shifted while we read, or that the source repeated), the list is read again, until
 a reading brings nothing new; then the difference is kept in the books and the slice counts as read.
 """
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,6 +24,7 @@ from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span
 from penstock.harvest.spec import PageType, Spec
 
 _MOST_READINGS = 4
+_MOST_REPEATS = 3
 
 
 class Phase(StrEnum):
@@ -46,6 +51,8 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     total: int | None = None  # the largest total that the source named in this reading
     faulty: int = 0  # items of this reading without a readable id
     safe_to: datetime | None = None  # the source's clock was behind: nothing after this may be closed
+    held: str | None = None  # what the page before held, as a hash, where pages are counted
+    repeats: int = 0  # how often it has come again
     is_short: bool = False  # fewer ids than the source says it has, and reading again did not help
 
     @property
@@ -183,6 +190,8 @@ class Course:
 
     def after_list(self, position: Position, page: Page, distinct: int, now: datetime) -> Position | Overflow:
         """`distinct`: different ids in all readings so far, this page included."""
+        if self._is_page_before(position, page):
+            return msgspec.structs.replace(position, repeats=position.repeats + 1)
         before = position.pending
         position = msgspec.structs.replace(
             position,
@@ -198,7 +207,11 @@ class Course:
             return self._step_on(position, page, now)
         if self._wants_probe(position, page):
             return msgspec.structs.replace(position, is_probe=True)
-        return self._end(position, distinct)
+        return self._end(position, page, distinct)
+
+    def _is_page_before(self, position: Position, page: Page) -> bool:
+        """The same ids in whatever order. A source that goes on sending them is believed in the end."""
+        return position.held is not None and position.repeats < _MOST_REPEATS and position.held == _hash_of(page)
 
     def _overflow(self, position: Position, page: Page) -> Overflow | None:
         limit = self.page_limit
@@ -254,22 +267,33 @@ class Course:
             token_at=now if page.next_token and self.spec.pagination.token_ttl else None,
             url=page.next_url,
             is_probe=False,
+            held=_hash_of(page) if self.spec.pagination.type in {PageType.OFFSET, PageType.PAGE} else None,
+            repeats=0,
         )
 
-    def _end(self, position: Position, distinct: int) -> Position:
-        found = distinct + position.faulty
+    def _end(self, position: Position, page: Page, distinct: int) -> Position:
+        found, total = distinct + position.faulty, self._total_to_find(position, page)
         is_comparable = (
             self.spec.pagination.reconcile
             and self.slice.dimension is Dimension.TIME
             and not self.spec.window.client_filter
             and not (self.page_limit is not None and not self.can_bridge)
         )
-        if not is_comparable or position.total is None or found >= position.total:
+        if not is_comparable or total is None or found >= total:
             return msgspec.structs.replace(position, is_listed=True)
         brought_news = distinct > position.known
         if position.reading < _MOST_READINGS and (position.reading == 1 or brought_news):
             return self.restart(position, known=distinct)
         return msgspec.structs.replace(position, is_listed=True, is_short=True)
+
+    def _total_to_find(self, position: Position, page: Page) -> int | None:
+        """Items that leave a window while it is read make the total fall. Where pages are counted they shift the others,
+        so the largest total counts; behind a link nothing shifts, so the last one does, unless the end is suspicious:
+        a full page whose link leads back to itself."""
+        pages = self.spec.pagination
+        is_linked = pages.type in {PageType.TOKEN, PageType.URL}
+        is_natural = page.served < pages.page_size or not (page.next_token or page.next_url)
+        return page.total if is_linked and is_natural and page.total is not None else position.total
 
     # TIME: one request per window ------------------------------------------------------------------------------
     def _after_window(self, position: Position, page: Page, before: tuple[str, ...]) -> Position | Overflow:
@@ -308,6 +332,12 @@ def _asks_for_size(spec: Spec) -> bool:
     http = spec.http
     templates = (http.path_template, *http.query_template.values(), *http.body_template.values())
     return any("page.size" in template for template in templates)
+
+
+def _hash_of(page: Page) -> str | None:
+    """Of the ids, whatever their order; none where there is nothing to compare."""
+    ids = "\n".join(sorted(set(page.ids)))
+    return hashlib.blake2b(ids.encode(errors="replace"), digest_size=8).hexdigest() if ids else None
 
 
 def half_of(span: Span, granularity: timedelta) -> datetime | None:

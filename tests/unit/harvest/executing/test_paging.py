@@ -57,6 +57,17 @@ class TestOffsets:
     def test_an_empty_page_after_a_full_one_is_an_end(self):
         assert walk(self.ROAD, [page(10), page(0)])[-1].is_finished
 
+    def test_the_page_before_once_more_is_asked_for_again_at_its_place(self):
+        again = page(10)
+        again.ids.reverse()
+        [first, repeated, after] = walk(self.ROAD, [page(10), again, page(10, 10)])
+        assert self.ROAD.ask(repeated) == self.ROAD.ask(first)
+        assert self.ROAD.ask(after).offset == 20
+
+    def test_a_source_that_insists_on_the_same_page_is_believed(self):
+        offsets = [self.ROAD.ask(each).offset for each in walk(self.ROAD, [page(10)] * 5)]
+        assert offsets == [10, 10, 10, 10, 20]
+
     def test_an_explicit_word_of_the_source_counts_more_than_the_length(self):
         assert not walk(self.ROAD, [page(3, has_more=True)])[0].is_finished
         assert walk(self.ROAD, [page(10, has_more=False)])[0].is_finished
