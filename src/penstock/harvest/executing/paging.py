@@ -287,9 +287,11 @@ class Course:
         return msgspec.structs.replace(position, is_listed=True, is_short=True)
 
     def _total_to_find(self, position: Position, page: Page) -> int | None:
-        """Items that leave a window while it is read make the total fall. Where pages are counted they shift the others,
-        so the largest total counts; behind a link nothing shifts, so the last one does, unless the end is suspicious:
-        a full page whose link leads back to itself."""
+        """Items that leave a window while it is read make the total fall.
+
+        Where pages are counted they shift the others, so the largest total counts. Behind a link nothing shifts, so the
+        last one does, unless the end is suspicious: a full page whose link leads back to itself.
+        """
         pages = self.spec.pagination
         is_linked = pages.type in {PageType.TOKEN, PageType.URL}
         is_natural = page.served < pages.page_size or not (page.next_token or page.next_url)
@@ -301,26 +303,30 @@ class Course:
         span, whole = self._span(position), self.slice.span
         if span is None or whole is None:
             raise ValueError("pagination by time needs a slice of time")
-        if self._may_be_cut(page):
-            half = half_of(span, self.spec.window.granularity)
-            if half is None:
-                return Overflow(f"{page.served} results in the smallest window", Span(span.start, whole.end))
+        half = half_of(span, self.spec.window.granularity)
+        is_full, is_short = self._is_full(page), self._is_short(page)
+        if is_full and half is None:
+            return Overflow(f"{page.served} results in the smallest window", Span(span.start, whole.end))
+        if half is not None and (is_full or is_short):
             return msgspec.structs.replace(
                 position, step_seconds=(half - span.start).total_seconds(), pending=before, total=None
             )
         wider = None if position.step_seconds is None else self._wider(position.step_seconds)
         return msgspec.structs.replace(
-            position, since=span.end, page=position.page + 1, step_seconds=wider, is_listed=span.end >= whole.end
-        )
+            position, since=span.end, page=position.page + 1, step_seconds=wider, is_listed=span.end >= whole.end,
+            is_short=position.is_short or is_short,
+        )  # fmt: skip
 
-    def _may_be_cut(self, page: Page) -> bool:
-        """As many items as can come in one answer; where nobody says how many that is, fewer than the total."""
+    def _is_full(self, page: Page) -> bool:
+        """As many items as can come in one answer: there may be more."""
         pages = self.spec.pagination
         asked = pages.page_size if _asks_for_size(self.spec) else None
         limits = [limit for limit in (pages.ceiling, pages.max_page_size, asked) if limit]
-        if page.is_truncated or not limits:
-            return page.is_truncated or (page.total is not None and page.total > page.served)
-        return page.served >= min(limits)
+        return page.is_truncated or (bool(limits) and page.served >= min(limits))
+
+    def _is_short(self, page: Page) -> bool:
+        """Fewer items than the source says there are. In the smallest window that is noted, and believed."""
+        return self.spec.pagination.reconcile and page.total is not None and page.total > page.served
 
     def _wider(self, seconds: float) -> float:
         """Twice as wide, but never wider than the source may be asked for."""

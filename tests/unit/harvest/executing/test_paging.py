@@ -251,6 +251,17 @@ class TestReadingAgain:
         assert after.is_finished
         assert not after.is_short
 
+    def test_items_that_leave_a_linked_list_while_it_is_read_are_not_missing(self):
+        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
+        after = walk(road, [page(10, total=15, next_token="b"), page(4, 10, total=14)])[-1]
+        assert after.is_finished
+        assert not after.is_short
+
+    def test_a_full_page_that_links_to_itself_is_measured_against_the_largest_total(self):
+        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
+        after = walk(road, [page(10, total=30, next_token="b"), page(10, total=10, next_token="b")])[-1]
+        assert (after.reading, after.is_listed) == (2, False)
+
     def test_a_source_can_be_spared(self):
         road = course(pagination={"type": "OFFSET", "pageSize": 10, "reconcile": False})
         assert walk(road, [page(3, total=5)])[0].is_finished
