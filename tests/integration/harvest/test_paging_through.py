@@ -153,7 +153,7 @@ class TestClocks:
                 Date=format_datetime(made.now - timedelta(minutes=20), usegmt=True)
             )
             await here.harvest(since=made.start)
-            assert await here.watermark() == made.end - timedelta(minutes=10)
+            assert await here.watermark() == made.end - timedelta(minutes=30)
             made.advance(timedelta(hours=2))
             await here.harvest()
             assert await here.watermark() == made.now - timedelta(minutes=30)
