@@ -163,6 +163,34 @@ class TestWhatAPersonSees:
             shown.close()
 
 
+LOCKED = """\
+source: locked
+name: Locked
+credentials: {key: {type: API_KEY, secret: {env: NO_SUCH_KEY}}}
+endpoints:
+  list:
+    http: {baseUrl: "http://127.0.0.1:9", allowHttp: true, queryTemplate: {since: "${window.from}", page: "${page.no}"}}
+    auth: {type: API_KEY, name: X-Key, credentialRef: key, required: true}
+    pagination: {type: PAGE, base1: true}
+    window: {supportsUpdatedSince: true, watermarkKey: updated_at, initial: 1d}
+    response: {itemsPath: $.items, idPath: $.id, updatedAtPath: $.updated}
+"""
+
+
+class TestASourceThatCannotBeAsked:
+    def test_a_missing_key_ends_the_run_at_once_with_what_to_do(self, home, tmp_path):
+        (tmp_path / "locked.yaml").write_text(LOCKED)
+        applied = run(home, "apply", str(tmp_path / "locked.yaml"), "--yes")
+        assert applied.returncode == 0, applied.stderr
+        failed = run(home, "run", "locked")
+        assert failed.returncode == 1, failed.stderr
+        assert "CREDENTIAL_MISSING" in failed.stderr
+        assert "run the same command again" in failed.stdout
+        shown = run(home, "status", "locked").stdout
+        assert "✗ locked/list HARVEST" in shown
+        assert "CREDENTIAL_MISSING" in shown
+
+
 class TestHistoryAndRefreshes:
     def test_old_windows_are_fetched_towards_the_past(self, home):
         old = run(home, "backfill", "europepmc", "--standin", "--since", "20d", "--records", "800", "--json")
