@@ -25,7 +25,7 @@ from penstock.cli.harvest.rehearsal import DAYS, first_day
 from penstock.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
-RECORDS = 4_000
+RECORDS = 3_000
 QUICK = {"PENSTOCK_HARVEST_LEASE_SECONDS": "4", "PENSTOCK_HARVEST_POLL_SECONDS": "0.2"}
 
 
