@@ -56,10 +56,12 @@ async def _run(postgres: str, redis_url: str, first: int, count: int) -> int:
     began = time.monotonic()
     try:
         async with opened(database, redis) as stage:
-            failure = await first_failure(stage, first, count)
-            for what, number in stage.counted.items():
-                print(f"{what:28} {number}")  # noqa: T201
-            print(f"{stage.played / (time.monotonic() - began):.1f} histories a second")  # noqa: T201
+            try:
+                failure = await first_failure(stage, first, count)
+            finally:  # also when somebody has seen enough
+                for what, number in stage.counted.items():
+                    print(f"{what:28} {number}")  # noqa: T201
+                print(f"{stage.played / (time.monotonic() - began):.1f} histories a second")  # noqa: T201
     finally:
         await database.close()
         await redis.aclose()

@@ -52,7 +52,7 @@ def shaped(**changes: object) -> Shape:
 class TestAnyHistory:
     @pytest.mark.parametrize("first", [1, 1001, 2001, 3001])
     async def test_every_record_ends_as_in_the_source_none_missed_none_twice(self, stage: Stage, first: int):
-        failure = await first_failure(stage, first, 10)
+        failure = await first_failure(stage, first, 6)
         assert failure is None, failure
 
 
