@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from datetime import timedelta
 
+import psycopg
 import pytest
 from tests.support.harvest_queue import claimer, queue_tasks, states
 
@@ -174,3 +175,17 @@ class TestLosing:
         async with database.transaction() as tx:
             run = await fetch_one(tx, "select checkpoint, stats from ing_task_run where id = %s", (again.run_id,))
         assert run == {"checkpoint": {"offset": 20}, "stats": {}}
+
+
+class TestMakingSlots:
+    async def test_slots_that_were_rolled_back_are_made_again(self, database: Database):
+        """An executor that believed in slots which do not exist would never claim again."""
+        await queue_tasks(database, "a", 1)
+        mine = claimer(database)
+        async with database.transaction() as tx:
+            await tx.execute("alter table ing_task_run rename executor to away")
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            await mine.claim()
+        async with database.transaction() as tx:
+            await tx.execute("alter table ing_task_run rename away to executor")
+        assert await mine.claim() is not None
