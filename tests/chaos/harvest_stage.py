@@ -65,13 +65,16 @@ class HarvestStage(Stage):
 
     def bury(self, *sources: str, attempts: int = 100) -> None:
         """The leases of these sources are over; the scheduler's duty takes the tasks away from who held them."""
-        with psycopg.connect(self.postgres.url) as connection:
-            connection.execute(
-                "update ing_task set leased_until = now() - interval '1 second' where leased_until is not null"
-                " and provenance_code = any(%s)",
-                (list(sources),),
-            )
+        self.change(
+            "update ing_task set leased_until = now() - interval '1 second' where leased_until is not null"
+            " and provenance_code = any(%s)",
+            list(sources),
+        )
         self._at_a_desk(lambda desk: sweep_tasks(desk.database, most_attempts=attempts))
+
+    def change(self, statement: str, *values: object) -> None:
+        with psycopg.connect(self.postgres.url) as connection:
+            connection.execute(statement, values)
 
     def _at_a_desk(self, work: Callable[[HarvestDesk], Awaitable[T]]) -> T:
         async def sit_down() -> T:

@@ -22,7 +22,9 @@ where o.event_type = 'record.changed' and o.payload ->> 'source' = %(source)s
 """
 _MOVES = """
 select e.namespace_scope_code || e.namespace_key, e.operation_code, e.direction_code, c.origin_instant, e.prev_instant,
-  e.new_instant, e.covered_from, e.covered_to, b.status_code, coalesce(e.prev_numeric, 0), coalesce(e.new_numeric, 0)
+  e.new_instant, e.covered_from, e.covered_to, b.status_code,
+  exists (select from ing_task_run_batch later where later.task_id = e.task_id and later.id > e.batch_id),
+  coalesce(e.prev_numeric, 0), coalesce(e.new_numeric, 0)
 from ing_cursor_event e join ing_cursor c using (provenance_code, operation_code, cursor_key, namespace_scope_code,
   namespace_key) left join ing_task_run_batch b on b.id = e.batch_id
 where e.provenance_code = %(source)s order by e.id
@@ -77,9 +79,10 @@ def judge_cursors(stage: Stage, source: str) -> int:
     spans: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
     reached: dict[tuple[str, str], datetime | None] = {}
     events = stage.query(_MOVES, {"source": source})
-    for space, operation, direction, origin, before, after, start, end, batch, *numbers in events:
+    for space, operation, direction, origin, before, after, start, end, batch, is_early, *numbers in events:
         name = (operation, space)
         assert batch in ("SUCCEEDED", "SKIPPED", None), f"a cursor moved by a batch that is {batch}"
+        assert not is_early, f"{name} counted {start} to {end} as stored before the last batch of it was"
         if operation == "UPDATE":
             assert numbers[1] >= numbers[0], f"{name} went back from {numbers[0]} to {numbers[1]}"
             continue

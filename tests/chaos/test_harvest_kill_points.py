@@ -201,3 +201,21 @@ class TestKilledWhileItLeaves:
         theatre.inherit(scene, bury=False)
         theatre.judge(scene)
         assert scene.api.counts.read_again == 0
+
+
+@pytest.mark.timeout(120)
+class TestATaskThatNobodyCanTake:
+    def test_it_keeps_no_executor_from_its_own_tasks(self, theatre: Theatre):
+        """A row such as no program of ours writes: free, and yet held by one who is silent."""
+        scene = theatre.prepare("beside a strange row", "token", latency=0.1)
+        theatre.stage.change(
+            "insert into ing_task (schedule_instance_id, plan_id, slice_id, provenance_code, endpoint_name,"
+            " operation_code, expr_hash, idempotent_key, status_code, leased_until, lease_owner)"
+            " values (0, 0, 0, 'strange', 'list', 'HARVEST', '', 'strange', 'QUEUED', now() - interval '1 day', 'x')"
+        )
+        try:
+            theatre.start(scene, PENSTOCK_HARVEST_LEASE_SECONDS="0.5")  # shorter than its task takes
+            theatre.stage.wait_until_drained(60, scene.source)
+        finally:
+            theatre.stage.change("delete from ing_task where provenance_code = 'strange'")
+        theatre.judge(scene)

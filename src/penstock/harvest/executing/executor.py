@@ -140,9 +140,9 @@ class Executor:
             try:
                 await self._renew()
                 await settle.take_from_the_silent(self._tools.database, most_attempts=settings.attempts)
-            except PenstockError as away:
-                raise_unless_unavailable(away)
-                log.warning("executor.waiting", reason=str(away))
+            except Exception as failure:  # whatever is wrong with somebody's task, our own leases are kept
+                is_away = isinstance(failure, PenstockError) and failure.kind is Kind.UNAVAILABLE
+                log.warning("executor.waiting", reason=reason_of(failure), exc_info=not is_away)
 
     async def _renew(self) -> None:
         held = list(self._held.values())

@@ -109,7 +109,7 @@ async def silent_tasks(tx: Tx, limit: int) -> list[dict[str, Any]]:
     return await fetch_all(
         tx,
         "select id, status_code, lease_token, attempts, plan_id from ing_task where leased_until < clock_timestamp()"
-        " order by leased_until limit %s for update skip locked",
+        " and status_code in ('DISPATCHED', 'EXECUTING') order by leased_until limit %s for update skip locked",
         (limit,),
     )
 
