@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -120,16 +119,6 @@ async def _plan(desk: HarvestDesk, source_url: str, asked: Mapping[str, str], li
         raise RuntimeError(f"nothing was planned: {outcome}")
 
 
-async def make_tables(database_url: str) -> dict[str, Any]:
-    migrate(database_url)
-    return {}
-
-
-def _tables_elsewhere(database_url: str) -> None:
-    """In a process of its own: what that needs in memory is nothing that an executor needs."""
-    subprocess.run([sys.executable, __file__, "tables", database_url], check=True, stdout=subprocess.DEVNULL)
-
-
 async def prepare(source_url: str, database_url: str, asked: str, limits: str = "{}") -> dict[str, Any]:
     migrate(database_url)
     given = json.loads(limits)
@@ -147,8 +136,13 @@ async def drain(database_url: str, limits: str = "{}") -> dict[str, Any]:
         return {"begun": begun, "ended": time.time(), "transaction_p95_ms": p95}
 
 
-async def one(source_url: str, database_url: str, asked: str, limits: str = "{}") -> dict[str, Any]:
-    await asyncio.to_thread(_tables_elsewhere, database_url)
+def one(source_url: str, database_url: str, *more: str) -> None:
+    """The tables are made first, and forgotten: what that needs in memory is nothing that an executor needs."""
+    migrate(database_url)
+    os.execv(sys.executable, [sys.executable, __file__, "measured", source_url, database_url, *more])
+
+
+async def measured(source_url: str, database_url: str, asked: str, limits: str = "{}") -> dict[str, Any]:
     given = json.loads(limits)
     begun, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
     async with _desk(database_url, given) as desk:
@@ -176,5 +170,7 @@ async def _whole(database: Database, asked: Mapping[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    mode = {"one": one, "tables": make_tables, "prepare": prepare, "drain": drain}[sys.argv[1]]
+    if sys.argv[1] == "one":
+        one(*sys.argv[2:])
+    mode = {"measured": measured, "prepare": prepare, "drain": drain}[sys.argv[1]]
     sys.stdout.write(json.dumps(asyncio.run(mode(*sys.argv[2:]))) + "\n")
