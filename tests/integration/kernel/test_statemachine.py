@@ -28,6 +28,7 @@ from penstock.kernel.statemachine import (
     enter_many,
     move,
     move_many,
+    moving,
 )
 from penstock.kernel.workers import WORKER
 
@@ -185,6 +186,33 @@ class TestMoving:
             with pytest.raises(PenstockError) as lost:
                 await move(tx, JOB, Step(str(uuid4()), Job.UPLOADED, Job.EVALUATING, by="gateway", trigger="t"))
         assert lost.value.code is error_codes.STATE_CHANGED
+
+
+class TestMovingTogether:
+    async def test_all_move_and_what_the_block_does_is_kept(self, database):
+        moves = [(JOB, await self._wanted(database)) for _ in range(2)]
+        async with database.transaction() as tx, moving(tx, *moves):
+            await tx.execute(f"update {JOB.table} set note = 'kept'")
+        for _, wanted in moves:
+            assert await status_of(database, JOB, wanted.entity_id) == Job.EVALUATING
+            history, events = await records(database, JOB, wanted.entity_id)
+            assert len(history) == len(events) == 2
+        async with database.transaction() as tx:
+            assert {row["note"] for row in await fetch_all(tx, f"select note from {JOB.table}")} == {"kept"}
+
+    async def test_one_lost_race_undoes_all(self, database):
+        first, gone = await self._wanted(database), str(uuid4())
+        lost = Step(gone, Job.UPLOADED, Job.EVALUATING, by="gateway", trigger="t")
+        with pytest.raises(PenstockError) as failure:
+            async with database.transaction() as tx, moving(tx, (JOB, first), (JOB, lost)):
+                await tx.execute(f"update {JOB.table} set note = 'kept'")
+        assert failure.value.code is error_codes.STATE_CHANGED
+        assert failure.value.details["id"] == gone
+        assert await status_of(database, JOB, first.entity_id) == Job.UPLOADED
+
+    async def _wanted(self, database: Database) -> Step:
+        entity_id = await begin(database, JOB, JOB.find(None, Job.UPLOADED))
+        return Step(entity_id, Job.UPLOADED, Job.EVALUATING, by="gateway", trigger="t")
 
 
 class TestMovingMany:
