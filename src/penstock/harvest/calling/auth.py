@@ -69,6 +69,13 @@ class Authenticator:
             return _placed(auth, token, "Bearer ", (token, *secret.values()))
         return _placed(auth, secret.alone, "Bearer " if auth.type == "BEARER" else "", secret.values())
 
+    async def ready(self, source: str, sections: Sections) -> None:
+        """Secrets and tokens are fetched before a permit is asked for, so that the request follows it at once."""
+        auth = sections.auth
+        secret = None if auth.type == "NONE" else await self._secret(source, auth)
+        if secret is not None and auth.type == "OAUTH2":
+            await self._tokens.token(source, sections, secret)
+
     def refused(self, source: str, auth: Auth, used: Additions) -> bool:
         """After a 401: what we know is forgotten. True when another try can go better."""
         if auth.credential_ref is None or not used.secrets:

@@ -134,6 +134,7 @@ class _Fetching(Generic[T]):
     async def _exchange(self) -> Answer:
         order, evidence = self._order, self._evidence
         lane = evidence.lane = self._pacer.lane(order.spec, order.sections)
+        await self._make_ready()
         try:
             allow = await self._pacer.permit(lane, order.operation, order.task)
         except PenstockError as refusal:
@@ -159,6 +160,16 @@ class _Fetching(Generic[T]):
         metrics.TOO_MANY.labels(*self._where).inc(answer.says_too_fast)
         await self._pacer.feedback(lane, outcome_of(answer), hints)
         return answer
+
+    async def _make_ready(self) -> None:
+        """What takes time comes before the permit: sources count when a request arrives, not when it was allowed."""
+        order, started = self._order, self._clock.monotonic()
+        self._transport.ready(order.sections)
+        try:
+            await self._authenticator.ready(order.spec.provenance_code, order.sections)
+        except PenstockError as failure:
+            await self._note_silence(failure, self._clock.monotonic() - started)
+            raise (_Again(failure) if failure.code is error_codes.SOURCE_UNAVAILABLE else failure) from None
 
     def _may_renew(self) -> bool:
         """Once in a fetch: the secret may have been changed since we read it."""

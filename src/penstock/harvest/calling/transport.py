@@ -69,6 +69,10 @@ class Transport:
             await client.aclose()
         self._clients.clear()
 
+    def ready(self, sections: Sections) -> None:
+        """The first request of a process would otherwise wait for certificates to be read, permit in hand."""
+        self._client(sections.http)
+
     async def send(
         self, sections: Sections, request: Request, *, correlation_id: str, additions: Additions | None = None
     ) -> Answer:
