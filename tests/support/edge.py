@@ -105,8 +105,8 @@ def token(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: f
     return issue_token(SECRET, Caller("alice", merchant, Role(role)), timedelta(seconds=seconds))
 
 
-def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1") -> dict[str, str]:
-    return {"Authorization": f"Bearer {token(role, merchant)}"}
+def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token(role, merchant, seconds=seconds)}"}
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from penstock.kernel.db import fetch_all, fetch_one
 from penstock.kernel.identity import Role
 
 PLANS = "/api/v1/harvest/plans"
-OPERATOR = bearer("operator")
+OPERATOR = bearer("operator", seconds=7200)
 DAY = {"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z"}
 BACKFILL = {"source": NAME, "operation": "BACKFILL", **DAY}
 

@@ -15,7 +15,7 @@ from penstock.kernel.db import fetch_all
 
 HARVEST = "/api/v1/harvest"
 RECORDS = f"{HARVEST}/records/crossref"
-OPERATOR = bearer("operator")
+OPERATOR = bearer("operator", seconds=7200)
 FILE = Path(__file__).parents[3] / "sources" / "crossref.yaml"
 COUNT = 240
 

@@ -12,8 +12,8 @@ from penstock.harvest.registry.document import read_source
 from penstock.kernel.db import fetch_all, fetch_one
 
 PATH = f"/api/v1/harvest/sources/{NAME}"
-YAML = {**bearer("admin"), "Content-Type": "application/yaml"}
-OPERATOR = bearer("operator")
+YAML = {**bearer("admin", seconds=7200), "Content-Type": "application/yaml"}
+OPERATOR = bearer("operator", seconds=7200)
 
 
 async def put(client, text=DOCUMENT, **params):

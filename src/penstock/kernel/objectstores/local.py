@@ -169,11 +169,12 @@ def _make_directories(path: Path) -> None:
     """A new directory's name must be as durable as what is put into it."""
     if path.is_dir():
         return
-    if path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
     _make_directories(path.parent)
-    with suppress(FileExistsError):
+    try:
         path.mkdir()
+    except FileExistsError:  # somebody was faster, or it is something else
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path)) from None
     _sync_directory(path.parent)
 
 
