@@ -14,7 +14,7 @@ from penstock.harvest.planning.drafting import Draft
 from penstock.harvest.planning.estimates import PlanEstimates
 from penstock.harvest.planning.job import Job
 from penstock.harvest.planning.quota import share_of
-from penstock.harvest.planning.slicing import affordable, id_stretches
+from penstock.harvest.planning.slicing import Grid, affordable, id_stretches
 from penstock.harvest.planning.trigger import Allowance, Candidates
 from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.slices import Dimension, Span
@@ -89,12 +89,13 @@ class Filler:
             return []
         # First who is busy, then what is stored: a task that ends in between must not be in neither of them.
         busy = await store.live_windows(tx, job.partition, job.name.namespace)
-        busy += await store.sliced_windows(tx, job.plan_id)
+        cut = await store.sliced_windows(tx, job.plan_id)
         cursor = await cursors.find(tx, job.name)
         rereads = job.rereads
         if rereads is not None and (cursor is None or cursor.instant != rereads.end):
             rereads = None  # another plan has gone on from there, with an overlap of its own
-        return windows.to_do(job.window, rereads, cursor.covered if cursor else (), busy)
+        left = windows.to_do(job.window, rereads, cursor.covered if cursor else (), busy + cut)
+        return windows.minus(windows.on_steps(left, Grid.of(job.spec.window), job.window), cut)
 
     async def room(self, tx: Tx, job: Job, left: int | None, *, lock: bool = False) -> Room:
         """`left` of the quota is asked for before the transaction."""

@@ -8,7 +8,7 @@ from penstock.harvest.planning import candidates, drafting, remarks, store, wind
 from penstock.harvest.planning.drafting import Draft
 from penstock.harvest.planning.estimates import PlanEstimates
 from penstock.harvest.planning.job import cursor_of, span_text
-from penstock.harvest.planning.slicing import id_stretches
+from penstock.harvest.planning.slicing import Grid, id_stretches
 from penstock.harvest.planning.store_update import Choice
 from penstock.harvest.planning.trigger import Candidates, Compiled, Preview, PreviewSlice, Trigger
 from penstock.harvest.slices import Dimension, Span
@@ -77,7 +77,9 @@ async def _spans(planner: "Planner", trigger: Trigger, compiled: Compiled) -> li
             return []
         busy = await store.live_windows(tx, store.partition_of(compiled.spec), aim.name.namespace)
         cursor = await cursors.find(tx, aim.name)
-    return windows.to_do(aim.stretch.window, aim.stretch.rereads, cursor.covered if cursor else (), busy)
+    window = aim.stretch.window
+    left = windows.to_do(window, aim.stretch.rereads, cursor.covered if cursor else (), busy)
+    return windows.on_steps(left, Grid.of(compiled.spec.window), window)
 
 
 async def _id_drafts(planner: "Planner", trigger: Trigger, compiled: Compiled) -> list[Draft]:

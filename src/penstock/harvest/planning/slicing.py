@@ -48,6 +48,16 @@ class Grid:
     def ceil(self, moment: datetime) -> datetime:
         return _ceil(moment, self.unit)
 
+    def widened(self, span: Span) -> Span:
+        """To whole steps: of a part of a step the source cannot be asked."""
+        return Span(self.step_floor(span.start), self.step_ceil(span.end))
+
+    def step_floor(self, moment: datetime) -> datetime:
+        return _floor(moment, self.granularity)
+
+    def step_ceil(self, moment: datetime) -> datetime:
+        return _ceil(moment, self.granularity)
+
     def step_up(self, start: datetime) -> datetime:
         """The end of the widest window that begins here; off the grid only where no tick is near enough."""
         ends = (_floor(start + self.widest, step) for step in (self.unit, self.granularity))

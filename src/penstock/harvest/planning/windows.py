@@ -55,7 +55,8 @@ def harvest_stretch(spec: Spec, wish: Wish, cursor: Cursor | None) -> Stretch | 
             zh=f"没有可采集的内容：{_shown(watermark)} 之前的已全部入库，安全延迟之外没有更新的时间窗。",
             en=f"Nothing to do: everything up to {_shown(watermark)} is stored, and what is newer is not yet safe.",
         )
-    start = max(cursor.origin, Grid.of(spec.window).floor(watermark - spec.window.overlap))
+    grid = Grid.of(spec.window)
+    start = max(grid.step_floor(cursor.origin), grid.floor(watermark - spec.window.overlap))
     return Stretch(Span(start, end), cursor.origin, Span(start, watermark) if start < watermark else None)
 
 
@@ -96,7 +97,7 @@ def backfill_stretch(spec: Spec, wish: Wish, harvest: Cursor | None) -> Stretch:
     if since is None:
         raise _invalid("a backfill needs a beginning", "请给出 since", "say since when", until=wish.until)
     start = grid.floor(since)
-    end = grid.ceil(wish.until) if wish.until is not None else _default_until(start, harvest, most)
+    end = grid.ceil(wish.until) if wish.until is not None else grid.step_ceil(_default_until(start, harvest, most))
     end = min(end, most)
     if start >= end:
         raise _invalid("the window is empty", "since 必须早于 until", "since must be earlier than until",
@@ -116,6 +117,15 @@ def to_do(window: Span, rereads: Span | None, stored: Iterable[Span], busy: Iter
     if rereads is not None:
         kept = minus(kept, [rereads])
     return minus(minus([window], kept), busy)
+
+
+def on_steps(spans: Iterable[Span], grid: Grid, window: Span) -> list[Span]:
+    """The same within the window, on steps that the source knows.
+
+    What is stored or being fetched may end between two of them: when the source could be asked for smaller ones.
+    """
+    asked = [part for span in spans for part in common(grid.widened(span), [window])]
+    return minus([window], minus([window], asked))
 
 
 def minus(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:

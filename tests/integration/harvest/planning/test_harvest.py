@@ -9,7 +9,9 @@ from tests.integration.harvest.planning.conftest import assert_disjoint, assert_
 from tests.support.planning import DAY, NOW, Counts, compiled, planner
 
 from penstock.harvest.planning import HistoryEstimator, Trigger
+from penstock.harvest.planning.windows import minus
 from penstock.harvest.slices import Span
+from penstock.harvest.spec import Operation
 from penstock.harvest.states import PlanStatus, TaskStatus
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
@@ -119,6 +121,44 @@ class TestNextPlan:
         await desk.run("update ing_partition set clock_behind = interval '2 hours'")
         outcome = await planner(database, compiled(), now=NOW + timedelta(hours=1)).plan(TRIGGER)
         assert outcome.plan_id is None
+
+
+class TestCoarserSteps:
+    """The source could be asked for hours, and now only for days: of half a day it would tell nothing."""
+
+    HOURS: ClassVar[dict[str, str]] = {"granularity": "1h", "align": "hour", "minWindow": "1h", "maxWindow": "7h"}
+    DAYS: ClassVar[dict[str, str]] = {"granularity": "1d", "align": "day", "minWindow": "1d", "maxWindow": "2d"}
+    OFF_DAY: ClassVar[dict[str, str]] = {"earliest": "2024-05-01T05:00:00Z"}
+
+    async def test_what_is_left_over_is_asked_for_in_whole_steps(self, database, desk):
+        await planner(database, compiled(window=self.HOURS)).plan(TRIGGER)
+        failed = []
+        for n, task in enumerate(await desk.tasks()):
+            outcome = TaskStatus.FAILED if n % 5 == 2 else TaskStatus.SUCCEEDED
+            failed += [Span(task["window_from"], task["window_to"])] if outcome is TaskStatus.FAILED else []
+            await desk.settle(task, outcome)
+        outcome = await planner(database, compiled(window=self.DAYS), now=NOW + DAY).plan(TRIGGER)
+        assert outcome.status is PlanStatus.READY
+        asked = sorted(Span(task["window_from"], task["window_to"]) for task in await desk.tasks("QUEUED"))
+        assert_disjoint(asked)
+        assert all((edge - MAY) % DAY == timedelta(0) for span in asked for edge in (span.start, span.end))
+        assert not minus(failed, asked)
+        await desk.settle_all()
+        assert await desk.one("select normalized_instant from ing_cursor") >= SAFE
+        assert (await planner(database, compiled(window=self.DAYS), now=NOW + DAY).plan(TRIGGER)).plan_id is None
+
+    async def test_a_harvest_that_began_between_two_steps_begins_at_the_one_before(self, database, desk):
+        await planner(database, compiled(window=self.HOURS | self.OFF_DAY)).plan(TRIGGER)
+        await desk.settle_all(TaskStatus.FAILED)
+        await planner(database, compiled(window=self.DAYS | self.OFF_DAY)).plan(TRIGGER)
+        assert min(task["window_from"] for task in await desk.tasks("QUEUED")) == MAY
+
+    async def test_a_backfill_up_to_where_the_harvest_began_leaves_no_part_of_a_step(self, database, desk):
+        await planner(database, compiled(window=self.HOURS | self.OFF_DAY)).plan(TRIGGER)
+        made = compiled(window=self.DAYS | self.OFF_DAY, operation=Operation.BACKFILL)
+        await planner(database, made).plan(Trigger("crossref", operation=Operation.BACKFILL, since=MAY - 3 * DAY))
+        until = await desk.one("select max(window_to) from ing_task where operation_code = 'BACKFILL'")
+        assert until == MAY + DAY
 
 
 class TestRefusals:
