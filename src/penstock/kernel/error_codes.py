@@ -352,4 +352,8 @@ SOURCE_ANSWER_INVALID = _row("SOURCE_ANSWER_INVALID", Kind.BROKEN, _E,
 SOURCE_TRUNCATED = _row("SOURCE_TRUNCATED", Kind.UNAVAILABLE, _W,
     "数据源截断了结果", "The source cut the results short",
     "系统会切分时间窗后重取", "The window is cut into smaller ones and asked for again", retryable=True)
+SOURCE_ENDLESS = _row("SOURCE_ENDLESS", Kind.UNAVAILABLE, _W,
+    "数据源的翻页没有尽头：不断返回同样的页或空页", "The source's pages have no end: it keeps sending the same ones, or empty ones",
+    "请检查分页参数的名称与路径；下一次计划会重取该时间窗",
+    "Check the names and paths of the paging parameters; the next plan takes up the window again", retryable=True)
 # fmt: on

@@ -117,6 +117,24 @@ class TestTokens:
             assert "cursor=%2A" in asked[before] or "cursor=*" in asked[before]
             assert await here.stored() == here.served()
 
+    @pytest.mark.parametrize("kind", ["token", "url", "offset"])
+    async def test_a_source_that_leads_in_a_circle_fails_and_holds_the_watermark(self, beside, kind):
+        made = library(500, days=0.2)
+        document = written(kind, pagination={"pageSize": 50}, response={"totalPath": None})
+        async with beside("generic", made, document=document) as here:
+            answer, asked = here.api.answer, []
+
+            def in_a_circle(request):
+                asked.append(request if len(asked) < 2 else asked[-2])
+                return answer(asked[-1])
+
+            here.api.answer = in_a_circle
+            await here.harvest(since=made.start, until=made.end)
+            assert await here.tasks() == {"FAILED": 1}
+            [task] = await here.rows("select error ->> 'code' as code from ing_task")
+            assert task["code"] == "SOURCE_ENDLESS"
+            assert await here.watermark() == made.start
+
     async def test_a_full_page_without_a_token_is_asked_for_once_more(self, beside):
         made = Library(50, days=0.5, seed=3, habits=CALM)
         past(made)

@@ -10,6 +10,8 @@ is asked again at once, as the page that belongs there would be missing.
 When the list of a slice has ended, the number of different ids it held is compared with the total that the source
 names. If ids are missing (pages that shifted while we read, or that the source repeated), the list is read again, until
 a reading brings nothing new; then the difference is kept in the books and the slice counts as read.
+
+No source keeps us for ever: one that sends the same pages in a circle, or empty ones without end, is given up.
 """
 
 import hashlib
@@ -22,9 +24,13 @@ import msgspec
 from penstock.harvest.page import Page
 from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span
 from penstock.harvest.spec import PageType, Spec
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
 
 _MOST_READINGS = 4
 _MOST_REPEATS = 3
+_MOST_CIRCLES = 10
+_MOST_EMPTY = 200  # sources that filter behind their pages send some
 
 
 class Phase(StrEnum):
@@ -51,8 +57,11 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     total: int | None = None  # the largest total that the source named in this reading
     faulty: int = 0  # items of this reading without a readable id
     safe_to: datetime | None = None  # the source's clock was behind: nothing after this may be closed
-    held: str | None = None  # what the page before held, as a hash, where pages are counted
-    repeats: int = 0  # how often it has come again
+    held: str | None = None  # what the page before held, as a hash
+    repeats: int = 0  # how often it has come again, where pages are counted
+    mark: str | None = None  # what a page further back held
+    circles: int = 0  # how often a page came that was there before
+    empty: int = 0  # pages in a row without items
     is_short: bool = False  # fewer ids than the source says it has, and reading again did not help
 
     @property
@@ -196,7 +205,7 @@ class Course:
         position = msgspec.structs.replace(
             position,
             total=max((n for n in (position.total, page.total) if n is not None), default=None),
-            faulty=position.faulty + sum(1 for fault in page.faults if fault.provider_id is None),
+            faulty=position.faulty + (0 if position.is_probe else _without_id(page)),
             pending=position.pending + tuple(dict.fromkeys(page.ids)) if self.is_two_phase else (),
         )
         if self.spec.pagination.type is PageType.TIME:
@@ -204,14 +213,29 @@ class Course:
         if overflow := self._overflow(position, page):
             return overflow
         if self._has_next(position, page):
-            return self._step_on(position, page, now)
+            return self._step_on(self._unless_endless(position, page), page, now)
         if self._wants_probe(position, page):
             return msgspec.structs.replace(position, is_probe=True)
         return self._end(position, page, distinct)
 
     def _is_page_before(self, position: Position, page: Page) -> bool:
         """The same ids in whatever order. A source that goes on sending them is believed in the end."""
-        return position.held is not None and position.repeats < _MOST_REPEATS and position.held == _hash_of(page)
+        is_counted = self.spec.pagination.type in {PageType.OFFSET, PageType.PAGE}
+        is_same = position.held is not None and position.held == _hash_of(page)
+        return is_counted and is_same and position.repeats < _MOST_REPEATS
+
+    def _unless_endless(self, position: Position, page: Page) -> Position:
+        """Compared with the page before and with one mark, which moves on at every power of two: a circle of any length
+        comes upon it, and a position stays as small as it is."""
+        held = _hash_of(page)
+        circles = position.circles + (held is not None and held in {position.held, position.mark})
+        empty = 0 if page.served else position.empty + 1
+        if circles > _MOST_CIRCLES or empty > _MOST_EMPTY:
+            reason = "pages come again in a circle" if circles > _MOST_CIRCLES else f"{empty} empty pages in a row"
+            raise PenstockError(error_codes.SOURCE_ENDLESS, reason=reason, page=position.page)
+        is_milestone = position.page & (position.page + 1) == 0
+        mark = held if is_milestone else position.mark
+        return msgspec.structs.replace(position, circles=circles, empty=empty, mark=mark)
 
     def _overflow(self, position: Position, page: Page) -> Overflow | None:
         limit = self.page_limit
@@ -267,7 +291,7 @@ class Course:
             token_at=now if page.next_token and self.spec.pagination.token_ttl else None,
             url=page.next_url,
             is_probe=False,
-            held=_hash_of(page) if self.spec.pagination.type in {PageType.OFFSET, PageType.PAGE} else None,
+            held=_hash_of(page),
             repeats=0,
         )
 
@@ -280,11 +304,18 @@ class Course:
             and not (self.page_limit is not None and not self.can_bridge)
         )
         if not is_comparable or total is None or found >= total:
-            return msgspec.structs.replace(position, is_listed=True)
+            return msgspec.structs.replace(position, is_listed=True, is_short=self._is_cut_off(position, page))
         brought_news = distinct > position.known
         if position.reading < _MOST_READINGS and (position.reading == 1 or brought_news):
             return self.restart(position, known=distinct)
         return msgspec.structs.replace(position, is_listed=True, is_short=True)
+
+    def _is_cut_off(self, position: Position, page: Page) -> bool:
+        """More than can be paged through, of a source that is not to be asked in smaller windows."""
+        if self.can_bridge or self.slice.dimension is Dimension.PAGE:
+            return False
+        limit, total = self.page_limit, position.total
+        return page.is_truncated or (limit is not None and total is not None and total > limit)
 
     def _total_to_find(self, position: Position, page: Page) -> int | None:
         """Items that leave a window while it is read make the total fall.
@@ -338,6 +369,10 @@ def _asks_for_size(spec: Spec) -> bool:
     http = spec.http
     templates = (http.path_template, *http.query_template.values(), *http.body_template.values())
     return any("page.size" in template for template in templates)
+
+
+def _without_id(page: Page) -> int:
+    return sum(1 for fault in page.faults if fault.provider_id is None)
 
 
 def _hash_of(page: Page) -> str | None:

@@ -5,9 +5,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+import psycopg
+
 from penstock.harvest.slices import Span
-from penstock.kernel import json
+from penstock.kernel import error_codes, json
 from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.errors import PenstockError
 
 # Claiming ------------------------------------------------------------------------------------------------------
 _PARTITIONS = """
@@ -191,7 +194,14 @@ _INSERT_BATCH = (
 
 
 async def insert_batch(tx: Tx, batch: Mapping[str, Any]) -> int:
-    row = await fetch_one(tx, _INSERT_BATCH, {**dict.fromkeys(_BATCH), **batch})
+    try:
+        row = await fetch_one(tx, _INSERT_BATCH, {**dict.fromkeys(_BATCH), **batch})
+    except psycopg.errors.UniqueViolation as known:
+        if known.diag.constraint_name != "uk_run_before_tok":
+            raise
+        raise PenstockError(
+            error_codes.SOURCE_ENDLESS, reason="the source leads back to a token it gave before"
+        ) from known
     return 0 if row is None else int(row["id"])
 
 

@@ -1,5 +1,6 @@
 """From an answer to the next request: every kind of pagination, its ends, and what happens when pages go missing."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,8 @@ from penstock.harvest.executing.paging import Course, Overflow, Phase, Position,
 from penstock.harvest.page import Page
 from penstock.harvest.slices import LocalExpr, SliceSpec, Span
 from penstock.harvest.spec import Spec
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 DAY = Span(START, START + timedelta(days=1))
@@ -224,6 +227,12 @@ class TestCeilings:
         road = course(pagination={"type": "OFFSET", "pageSize": 10, "maxPage": 2, "bridgeToTime": False})
         assert walk(road, [page(10), page(10, 10)])[-1].is_finished
 
+    def test_what_it_leaves_out_is_noted(self):
+        road = course(pagination={"type": "OFFSET", "pageSize": 10, "maxPage": 2, "bridgeToTime": False})
+        assert walk(road, [page(10, total=21), page(10, 10, total=21)])[-1].is_short
+        assert not walk(road, [page(10, total=20), page(10, 10, total=20)])[-1].is_short
+        assert walk(road, [page(3, is_truncated=True)])[-1].is_short
+
     def test_an_answer_that_says_it_was_cut_short_is_an_overflow(self):
         assert isinstance(walk(self.ROAD, [page(3, is_truncated=True)])[0], Overflow)
 
@@ -265,6 +274,56 @@ class TestReadingAgain:
     def test_a_source_can_be_spared(self):
         road = course(pagination={"type": "OFFSET", "pageSize": 10, "reconcile": False})
         assert walk(road, [page(3, total=5)])[0].is_finished
+
+
+class TestSourcesWithoutEnd:
+    OFFSETS = course(pagination={"type": "OFFSET", "pageSize": 10})
+    TOKENS = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
+    ADDRESSES = course(pagination={"type": "URL", "pageSize": 10, "nextUrlPath": "$.n"})
+
+    @staticmethod
+    def given_up_after(road: Course, answer: Callable[[int], Page], most: int = 1000) -> int:
+        position = road.begin()
+        for asked in range(most):
+            try:
+                position = road.after_list(position, answer(asked), asked, START)
+            except PenstockError as failure:
+                assert failure.code is error_codes.SOURCE_ENDLESS
+                return asked
+            assert not position.is_listed
+        raise AssertionError("it goes on for ever")
+
+    def test_one_that_ignores_the_offset_is_given_up(self):
+        assert self.given_up_after(self.OFFSETS, lambda _: page(10)) < 50
+
+    def test_one_that_begins_from_the_start_behind_its_end_is_given_up(self):
+        assert self.given_up_after(self.OFFSETS, lambda n: page(10, n % 7 * 10)) < 200
+
+    def test_one_that_ignores_the_token_and_makes_new_ones_is_given_up(self):
+        assert self.given_up_after(self.TOKENS, lambda n: page(10, next_token=str(n))) < 20
+
+    @pytest.mark.parametrize("length", [2, 3, 8, 13])
+    def test_links_in_a_circle_are_given_up(self, length: int):
+        asked = self.given_up_after(self.ADDRESSES, lambda n: page(10, n % length * 10, next_url=f"u{n % length}"))
+        assert asked < 16 * length
+
+    def test_a_circle_behind_many_good_pages_is_found_too(self):
+        def answer(n: int) -> Page:
+            place = n if n < 100 else 100 + n % 5
+            return page(10, place * 10, next_url=f"u{place}")
+
+        assert self.given_up_after(self.ADDRESSES, answer) < 400
+
+    def test_one_that_always_has_more_and_sends_nothing_is_given_up(self):
+        assert self.given_up_after(self.OFFSETS, lambda _: page(0, has_more=True)) < 300
+
+    def test_empty_pages_in_between_are_passed_over(self):
+        answers = [page(10 if n % 150 == 0 else 0, n * 10, has_more=True) for n in range(2000)]
+        assert not walk(self.OFFSETS, answers)[-1].is_listed
+
+    def test_a_long_list_is_read_to_its_end(self):
+        answers = [page(10, n * 10, next_token=str(n)) for n in range(3000)]
+        assert walk(self.TOKENS, [*answers, page(1, 99_999)])[-1].is_finished
 
 
 class TestDetails:
