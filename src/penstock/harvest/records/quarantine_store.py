@@ -19,8 +19,9 @@ on conflict (run_id, batch_no, item_no) do nothing
 """
 # In the order of their keys: two pages that release the same rows wait for each other, never in a circle.
 _RELEASE = """
-with chosen as (select id from ing_quarantine where provenance_code = %s and endpoint_name = %s
-  and provider_id = any(%s) and released_at is null order by id for update)
+with chosen as (select id from ing_quarantine where provenance_code = %(source)s and endpoint_name = %(endpoint)s
+  and provider_id = any(%(seen)s) and released_at is null
+  and (reason_code = 'NO_DETAIL' or provider_id = any(%(written)s)) order by id for update)
 update ing_quarantine q set released_at = now() from chosen where q.id = chosen.id
 """
 _NEWEST = """
@@ -38,9 +39,10 @@ async def insert(tx: Tx, place: Place, rows: Sequence[Row], request: dict[str, A
     await tx.execute(_INSERT, (*where, Jsonb(request), place.run_id, place.batch_no, *columns))
 
 
-async def release(tx: Tx, place: Place, ids: Sequence[str]) -> None:
-    """These have become records."""
-    await tx.execute(_RELEASE, (place.provenance_code, place.endpoint_name, list(ids)))
+async def release(tx: Tx, place: Place, seen: Sequence[str], written: Sequence[str]) -> None:
+    """What was written has become a record; what was seen has details again, even if they are the ones we know."""
+    values = {"source": place.provenance_code, "endpoint": place.endpoint_name}
+    await tx.execute(_RELEASE, {**values, "seen": list(seen), "written": list(written)})
 
 
 async def newest(tx: Tx, source: str, *, is_open: bool, limit: int, before: int | None) -> list[dict[str, Any]]:

@@ -131,8 +131,8 @@ async def upsert(tx: Tx, place: Place, page: Page) -> Counts:
     facts = _facts(place)
     known = await _look_up(tx, facts, columns)
     written = await _write(tx, facts, columns, named=place.announces or known.is_quarantining)
-    if written.ids and known.is_quarantining:
-        await release(tx, place, written.ids)
+    if known.is_quarantining:
+        await release(tx, place, page.ids, written.ids)
     if place.announces:
         await announce_changes(tx, place, page, _changes(columns, written))
     if known.unmarked or written.count < len(columns.positions):

@@ -81,6 +81,14 @@ class TestReleasing:
             await upsert(tx, PLACE, page_of(("a", EARLY, b"1")))
         assert len(await listed(database)) == 1
 
+    async def test_details_that_came_back_release_their_id_even_if_they_are_known(self, database: Database):
+        async with database.transaction() as tx:
+            await upsert(tx, PLACE, page_of(("a", EARLY, b"1"), ("b", EARLY, b"1")))
+        await keep(database, replace(fault(0, "a"), kind=FaultKind.NO_DETAIL), fault(1, "b"))
+        async with database.transaction() as tx:
+            await upsert(tx, PLACE, page_of(("a", EARLY, b"1"), ("b", EARLY, b"1")))
+        assert [row["provider_id"] for row in await listed(database)] == ["b"]
+
     async def test_other_endpoints_keep_theirs(self, database: Database):
         await keep(database, fault(0, "a"), place=replace(PLACE, endpoint_name="other"))
         async with database.transaction() as tx:
