@@ -339,8 +339,9 @@ async def items_per_second(tx: Tx, spec: Spec) -> float | None:
     """Of window, over the newest runs that finished theirs."""
     row = await fetch_one(
         tx,
-        "with recent as (select distinct run_id from (select run_id from ing_task_run_batch where provenance_code = %s"
-        "  and operation_code = %s and endpoint_name = %s order by created_at desc limit 500) newest)"
+        "with recent as (select distinct run_id from (select run_id, endpoint_name from ing_task_run_batch"
+        "  where provenance_code = %s and operation_code = %s order by created_at desc limit 5000) newest"
+        "  where endpoint_name = %s)"
         " select sum(coalesce((stats ->> 'retCount')::numeric, 0))::float as items,"
         " sum(extract(epoch from window_to - window_from))::float as seconds"
         " from ing_task_run where id in (select run_id from recent) and status_code = 'SUCCEEDED'"
