@@ -49,6 +49,7 @@ class Executor:
         keeper = asyncio.create_task(self._keep_leases())
         try:
             while not stop.is_set():
+                self._ended.clear()  # before we look: what ends while we do leaves room that we have not seen
                 try:
                     await self._fill(stop)
                     if is_once and not self._running and await self._is_all_done():
@@ -73,7 +74,6 @@ class Executor:
 
     async def _wait(self, stop: asyncio.Event) -> None:
         """For a task of ours to end, for a while, or to be told to stop."""
-        self._ended.clear()
         waits = [asyncio.create_task(self._ended.wait()), asyncio.create_task(stop.wait())]
         try:
             seconds = self._tools.settings.poll_seconds.total_seconds()
