@@ -217,6 +217,12 @@ class TestScans:
             fresh = [one for one, shown in here.served().items() if held.get(one) != shown]
             assert here.api.counts.total - before <= -(-len(fresh) // 50) + 1
 
+    async def test_the_ids_of_a_scan_are_not_kept_as_nothing_is_compared_with_them(self, beside):
+        async with beside("generic", library(230, days=2), document=scanned("token")) as here:
+            await here.harvest()
+            assert await here.stored() == here.served()
+            assert {row["ids_hash"] for row in await here.requests()} == {None}
+
     async def test_addresses_go_on_as_tokens_do(self, beside):
         made = library(230, days=2)
         past(made, 0.5)

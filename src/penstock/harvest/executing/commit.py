@@ -107,16 +107,12 @@ async def _store_records(tx: Tx, work: Work, batch: Batch) -> Counts:
 
 
 async def close_slice(tx: Tx, work: Work, closing: Closing, position: Position) -> None:
-    """Everything of the slice is stored."""
+    """Everything of the slice is stored. Pages alone say nothing about time: there is nothing to close."""
     bounds = work.course.slice.bounds
     if bounds.time:
         await _close_window(tx, work, bounds.time.span, closing, position)
     elif bounds.id:
         await cursors.close_positions(tx, work.cursor, bounds.id, closing)
-    elif bounds.page:
-        window = await store.window_if_last(tx, work.row["plan_id"], work.held.task_id)
-        if window is not None:  # pages say nothing about time: the plan's window is whole with the last of its tasks
-            await cursors.close_span(tx, work.cursor, window, closing)
 
 
 async def _close_window(tx: Tx, work: Work, span: Span, closing: Closing, position: Position) -> None:

@@ -116,6 +116,17 @@ class Course:
         return self.slice.dimension is Dimension.TIME and self.spec.pagination.bridge_to_time
 
     @property
+    def is_comparable(self) -> bool:
+        """The ids of the list are held against the total that the source names."""
+        return (
+            self.spec.pagination.reconcile
+            and self.spec.pagination.type is not PageType.TIME  # each of its windows has a total of its own
+            and self.slice.dimension is Dimension.TIME
+            and not self.spec.window.client_filter
+            and not (self.page_limit is not None and not self.can_bridge)
+        )
+
+    @property
     def known_link(self) -> str | None:
         """A scan goes on from here: a token or an address that the scan before it was given."""
         return self.slice.bounds.scan.after if self.slice.bounds.scan else None
@@ -297,13 +308,7 @@ class Course:
 
     def _end(self, position: Position, page: Page, distinct: int) -> Position:
         found, total = distinct + position.faulty, self._total_to_find(position, page)
-        is_comparable = (
-            self.spec.pagination.reconcile
-            and self.slice.dimension is Dimension.TIME
-            and not self.spec.window.client_filter
-            and not (self.page_limit is not None and not self.can_bridge)
-        )
-        if not is_comparable or total is None or found >= total:
+        if not self.is_comparable or total is None or found >= total:
             return msgspec.structs.replace(position, is_listed=True, is_short=self._is_cut_off(position, page))
         brought_news = distinct > position.known
         if position.reading < _MOST_READINGS and (position.reading == 1 or brought_news):

@@ -161,8 +161,9 @@ class TaskRun:
         if following.safe_to is not None:
             remarks |= {"heldBack": following.safe_to.isoformat()}
         if following.is_short:
-            remarks |= {"missing": {"total": following.total, "found": len(self._seen)}}
-            log.warning("slice.short", **self._names(), total=following.total, found=len(self._seen))
+            found = len(self._seen) if self._course.is_comparable else None
+            remarks |= {"missing": {"total": following.total, "found": found}}
+            log.warning("slice.short", **self._names(), total=following.total, found=found)
         self._batch_no += 1
         batch = Batch(self._batch_no, ask, position, following, fetched, page, ids_hash, remarks)
         async with self._tools.database.transaction() as tx:
@@ -213,8 +214,8 @@ class TaskRun:
         return self._course.after_list(position, page, len(self._seen), self._tools.clock.now())
 
     def _note_ids(self, page: Page) -> bytes | None:
-        """Only where the source names a total is there something to compare with."""
-        if page.total is None:
+        """Only where there is a total to compare with: a scan of millions must not be kept in memory."""
+        if page.total is None or not self._course.is_comparable:
             return None
         hashes = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in page.ids]
         self._seen.update(hashes)

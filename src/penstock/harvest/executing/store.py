@@ -7,7 +7,6 @@ from typing import Any
 
 import psycopg
 
-from penstock.harvest.slices import Span
 from penstock.kernel import error_codes, json
 from penstock.kernel.db import Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
@@ -164,7 +163,10 @@ async def load_work(tx: Tx, task_id: int, run_id: int) -> dict[str, Any]:
 async def ids_seen(tx: Tx, task_id: int) -> list[bytes]:
     """What the lists of this task have held so far, as hashes."""
     rows = await fetch_all(
-        tx, "select ids_hash from ing_task_run_batch where task_id = %s and ids_hash is not null", (task_id,)
+        tx,
+        "select ids_hash from ing_task_run_batch where ids_hash is not null"
+        " and run_id = any(array(select id from ing_task_run where task_id = %s))",
+        (task_id,),
     )
     return [bytes(row["ids_hash"]) for row in rows]
 
@@ -290,16 +292,3 @@ async def now(tx: Tx) -> datetime:
         raise LookupError("no clock")
     moment: datetime = row["now"]
     return moment
-
-
-async def window_if_last(tx: Tx, plan_id: int, task_id: int) -> Span | None:
-    """The plan's window when all its other tasks are done; tasks that end at once wait for each other here."""
-    plan = await fetch_one(
-        tx, "select window_from, window_to, status_code from ing_plan where id = %s for update", (plan_id,)
-    )
-    left = await fetch_one(
-        tx, "select 1 from ing_task where plan_id = %s and id <> %s and status_code <> 'SUCCEEDED'", (plan_id, task_id)
-    )
-    if plan is None or plan["window_from"] is None or left is not None or plan["status_code"] != "READY":
-        return None
-    return Span(plan["window_from"], plan["window_to"])

@@ -189,3 +189,37 @@ class TestMakingSlots:
         async with database.transaction() as tx:
             await tx.execute("alter table ing_task_run rename away to executor")
         assert await mine.claim() is not None
+
+
+class TestManyRows:
+    async def test_no_table_is_read_whole_to_claim_and_to_go_on(self, database: Database):
+        """Tables that hold everything that ever was: what a task costs must not grow with them."""
+        await queue_tasks(database, "a", 20_000)
+        await queue_tasks(database, "b", 20_000)
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into ing_task_run (task_id, provenance_code, endpoint_name, operation_code, attempt_no,"
+                " status_code, executor) select n, 'a', 'works', 'HARVEST', 0, 'FAILED', 'x'"
+                " from generate_series(1, 20000) n"
+            )
+            await tx.execute(
+                "insert into ing_task_run_batch (run_id, task_id, slice_id, plan_id, expr_hash, provenance_code,"
+                " endpoint_name, operation_code, batch_no, status_code, idempotent_key, ids_hash)"
+                " select r.id, r.task_id, 1, 1, 'x', 'a', 'works', 'HARVEST', 1, 'SUCCEEDED', r.id::text, 'abcdefgh'"
+                " from ing_task_run r"
+            )
+        async with database.statement() as tx:
+            await tx.execute("analyze ing_task, ing_task_run, ing_task_run_batch")
+        held = await claimer(database).claim()
+        async with database.transaction() as tx:
+            await store.partitions_with_work(tx, None)
+            limits = {"*": 10, "a": 10}
+            await store.lock_next_task(tx, {**held.task, "provenance_code": "b"}, limits)
+            await store.silent_tasks(tx, 100)
+            await store.open_runs(tx, held.task_id)
+            assert await store.ids_seen(tx, 77) == [b"abcdefgh"]
+            read = await fetch_all(
+                tx, "select relname from pg_stat_xact_user_tables where seq_scan > 0 and relname in"
+                " ('ing_task', 'ing_task_run', 'ing_task_run_batch')"
+            )  # fmt: skip
+        assert read == []
