@@ -33,6 +33,7 @@ class Executor:
         settings = tools.settings
         self._claimer = Claimer(tools.database, owner, settings.total, settings.lease_seconds, sources)
         self._sources = sources
+        # By run: a task that we lost may be ours again before the old run has noticed.
         self._held: dict[int, Held] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._ended = asyncio.Event()
@@ -68,9 +69,9 @@ class Executor:
             held = await self._claimer.claim()
             if held is None:
                 return
-            self._held[held.task_id] = held
+            self._held[held.run_id] = held
             task = asyncio.create_task(self._carry_out(held, stop), name=f"task {held.task_id}")
-            self._running[held.task_id] = task
+            self._running[held.run_id] = task
 
     async def _wait(self, stop: asyncio.Event) -> None:
         """For a task of ours to end, for a while, or to be told to stop."""
@@ -106,8 +107,8 @@ class Executor:
             log.exception("task.stumbled", task_id=held.task_id)
             await self._give_back(held, failure)
         finally:
-            self._held.pop(held.task_id, None)
-            self._running.pop(held.task_id, None)
+            self._held.pop(held.run_id, None)
+            self._running.pop(held.run_id, None)
             self._ended.set()
 
     async def _begin_and_run(self, held: Held, stop: asyncio.Event) -> Outcome:
@@ -155,7 +156,7 @@ class Executor:
                 )
             )  # fmt: skip
         for each in held:
-            task = self._running.get(each.task_id)
+            task = self._running.get(each.run_id)
             if each.task_id not in kept and task is not None:
                 log.warning("task.lease_lost", task_id=each.task_id)
                 task.cancel()
