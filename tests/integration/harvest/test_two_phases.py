@@ -5,19 +5,27 @@ from datetime import timedelta
 import pytest
 from tests.standins import Library
 from tests.standins.wire import as_json
-from tests.support.harvesting import CALM, DETAILS, laid, past, written
+from tests.support.harvesting import CALM, DETAILS, past, written
 
 from penstock.harvest.planning.trigger import CandidateKind, Candidates
 from penstock.harvest.spec import Operation
 
 
-def two_phases(**details):
+def two_phases(kind="offset", **window):
     return written(
-        "offset", http={"pathTemplate": "/none/ids/offset"}, linkedEndpoint="details",
+        kind, http={"pathTemplate": f"/none/ids/{kind}"}, linkedEndpoint="details",
         response={"idPath": "$", "updatedAtPath": None, "deletedPath": None, "deletedValue": None},
         batching={"idBatchSize": 20, "twoPhase": {"enabled": True, "linkedEndpoint": "details"}},
-        window={"overlap": "3d"}, endpoints={"details": laid(DETAILS, details)},
+        window=window or {"overlap": "3d"}, pagination={"orderBy": "updated"}, endpoints={"details": DETAILS},
     )  # fmt: skip
+
+
+def scanned_ids(url):
+    """By tokens alone: the source cannot filter by time."""
+    made = two_phases("token", supportsUpdatedSince=False, cursorType="TOKEN", monotonic=True)(url)
+    query = made["endpoints"]["works"]["http"]["queryTemplate"]
+    del query["from"], query["to"]
+    return made
 
 
 def library(records: int = 90) -> Library:
@@ -113,6 +121,52 @@ class TestDetails:
             assert all(row["released_at"] for row in rows)
             assert await here.rows("select * from ing_cursor where operation_code = 'HARVEST'") == forward
             assert (await here.plan(operation=Operation.UPDATE, candidates=wanted)).plan_id is None
+
+
+class TestScans:
+    async def test_a_scan_that_fails_at_its_details_leaves_none_out(self, beside):
+        made = library()
+        async with beside("generic", made, document=scanned_ids) as here:
+            answer, asked = here.api.answer, []
+
+            def without_details(request):
+                asked.append(request.path)
+                is_late = len(asked) > 3 and request.path.endswith("/details")
+                return as_json({"error": "not now"}, 503) if is_late else answer(request)
+
+            here.api.answer = without_details
+            await here.harvest()
+            assert await here.tasks() == {"FAILED": 1}
+            here.api.answer = answer
+            await here.harvest()
+            assert await here.stored() == here.served()
+
+    async def test_the_next_scan_goes_on_behind_the_last(self, beside):
+        made = library()
+        async with beside("generic", made, document=scanned_ids) as here:
+            await here.harvest()
+            assert await here.stored() == here.served()
+            before = here.api.counts.total
+            await here.harvest()
+            assert here.api.counts.total - before <= 3  # the last page once more, and its details
+
+
+class TestRefreshing:
+    @pytest.mark.parametrize("refused", [False, True])
+    @pytest.mark.parametrize("kind", [CandidateKind.STALE, CandidateKind.EXPRESSION])
+    async def test_records_that_are_gone_do_not_stand_before_the_others(self, beside, kind, refused):
+        made = library(30)
+        async with beside("generic", made, document=two_phases()) as here:
+            await here.harvest(since=made.start)
+            gone = sorted(here.served())[:4]
+            await here.rows("update ing_record set checked_at = '2020-01-01', expr_hash = 'old' returning 1")
+            await here.rows("update ing_record set checked_at = '2019-01-01' where provider_id = any(%s) returning 1",
+                            gone)  # fmt: skip
+            spoiled(here.api, set(gone), refused=refused)
+            for _ in range(2):
+                await here.harvest(operation=Operation.UPDATE, candidates=Candidates(kind, limit=4))
+            (row,) = await here.rows("select count(*) as n from ing_record where expr_hash <> 'old'")
+            assert row["n"] == 4
 
 
 class TestPubmed:

@@ -79,7 +79,9 @@ async def store_refusal(tx: Tx, work: Work, refusal: "Refusal", stats: "RunStats
     details = dict(refusal.failure.details)
     fault = Fault(0, FaultKind.NO_DETAIL, reason_of(refusal.failure), b"", refusal.provider_id)
     request = (details.get("evidence") or {}).get("request") or {}
-    await records.quarantine(tx, _place(work, refusal.number, Phase.DETAIL), [fault], request, bytes.decode)
+    place = _place(work, refusal.number, Phase.DETAIL)
+    await records.quarantine(tx, place, [fault], request, bytes.decode)
+    await records.mark_absent(tx, place, [fault])
     error = {"code": refusal.failure.code.code, "details": details}
     batch_id = await store.insert_batch(tx, failed_row(work, refusal.number, error, status="SKIPPED"))
     stats.sums["failed"] += 1
@@ -103,6 +105,7 @@ async def _store_records(tx: Tx, work: Work, batch: Batch) -> Counts:
     counts = await records.upsert(tx, place, page) if page.bodies else Counts(0, 0, 0)
     if page.faults:  # after the upsert, which finds what PostgreSQL cannot hold
         await records.quarantine(tx, place, page.faults, batch.fetched.evidence["request"], batch.fetched.mask.sample)
+        await records.mark_absent(tx, place, page.faults)
     return counts
 
 
@@ -125,13 +128,22 @@ async def _advance(tx: Tx, work: Work, batch: Batch, batch_id: int) -> None:
     """What this batch completes is closed; whether that moves the cursor is for the cursor to say."""
     closing = Closing(work.lineage(batch_id), max(batch.page.updated, default=None), batch.remarks or None)
     if work.course.slice.dimension is Dimension.SCAN:
-        link = batch.page.next_token or batch.page.next_url
-        if link and batch.ask.phase is Phase.LIST:
-            await cursors.move_token(tx, work.cursor, await _link_before(tx, work, batch), link, closing)
+        await _move_scan(tx, work, batch, closing)
     elif batch.after.is_finished:
         await close_slice(tx, work, closing, batch.after)
     elif (part := _part_of_window(work, batch)) is not None:
         await _close_window(tx, work, part, closing, batch.after)
+
+
+async def _move_scan(tx: Tx, work: Work, batch: Batch, closing: Closing) -> None:
+    """To the next link. Where details follow, not before all are there: the next scan begins behind it."""
+    if not work.course.is_two_phase:
+        if link := batch.page.next_token or batch.page.next_url:
+            await cursors.move_token(tx, work.cursor, await _link_before(tx, work, batch), link, closing)
+    elif batch.after.page and not batch.after.pending:
+        link, found = batch.after.token or batch.after.url, await cursors.find(tx, work.cursor)
+        if link and found and link != found.value:
+            await cursors.move_token(tx, work.cursor, found.value, link, closing)
 
 
 async def _link_before(tx: Tx, work: Work, batch: Batch) -> str | None:

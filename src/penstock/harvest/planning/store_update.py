@@ -47,11 +47,14 @@ async def stale_records(tx: Tx, choice: Choice, stale_after: timedelta) -> list[
 
 
 async def outdated_records(tx: Tx, choice: Choice, expr_proto_hash: str) -> list[Candidate]:
-    """Stored by other rules than today's, in the order of their ids."""
+    """Stored by other rules than today's, in the order of their ids. Signals see to what the source no longer gives."""
     rows = await fetch_all(
         tx,
         f"{_WITH_TAKEN} select r.provider_id from ing_record r where r.provenance_code = %(source)s"
         f" and r.endpoint_name = %(endpoint)s and r.expr_hash <> %(hash)s and not r.is_deleted and {_TAKEN}"
+        " and not exists (select from ing_quarantine q where q.provenance_code = %(source)s"
+        "  and q.endpoint_name = %(endpoint)s and q.provider_id = r.provider_id and q.reason_code = 'NO_DETAIL'"
+        "  and q.released_at is null)"
         " order by r.provider_id limit %(limit)s",
         {**choice.values(), "hash": expr_proto_hash},
     )

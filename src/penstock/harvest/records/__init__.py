@@ -4,7 +4,7 @@ from penstock.harvest.records.counting import Counts, Place
 from penstock.harvest.records.export import Export, Format, Order, format_of
 from penstock.harvest.records.quarantine import list_quarantine, quarantine
 from penstock.harvest.records.reads import Selection, count_records, endpoint_of, read_record, select_records
-from penstock.harvest.records.store import upsert
+from penstock.harvest.records.store import mark_absent, upsert
 from penstock.harvest.records.where import Where, parse_where
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "endpoint_of",
     "format_of",
     "list_quarantine",
+    "mark_absent",
     "parse_where",
     "quarantine",
     "read_record",

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from penstock.harvest.page import Page
+from penstock.harvest.page import Fault, FaultKind, Page
 from penstock.harvest.records.announcing import announce_changes
 from penstock.harvest.records.arrays import TextArray, booleans, instants, make_known, texts, texts_or_null
 from penstock.harvest.records.counting import Counts, Place
@@ -139,6 +139,14 @@ async def upsert(tx: Tx, place: Place, page: Page) -> Counts:
         seen = known.unmarked if written.count == len(columns.positions) else everything
         await tx.execute(_MARK, {**facts, "ids": columns.ids(seen)}, prepare=False)
     return Counts(written.inserted, written.count - written.inserted, len(page.ids) - written.count)
+
+
+async def mark_absent(tx: Tx, place: Place, faults: Sequence[Fault]) -> None:
+    """Records that a refresh asked for in vain count as looked at: otherwise it would begin with them for ever."""
+    ids = [fault.provider_id.encode() for fault in faults if fault.kind is FaultKind.NO_DETAIL and fault.provider_id]
+    if ids and place.operation is Operation.UPDATE:
+        make_known(tx)
+        await tx.execute(_MARK, {**_facts(place), "reads_again": False, "ids": texts(ids)}, prepare=False)
 
 
 def _facts(place: Place) -> dict[str, Any]:
