@@ -85,6 +85,22 @@ class TestLimits:
             await queue_tasks(database, f"source{number}", 2, c_max=100)
         assert len(await claim_all(database, 8, total=1)) == 1  # all the others look everywhere
 
+    async def test_a_lower_total_holds_though_there_are_places_from_before(self, database: Database):
+        await queue_tasks(database, "a", 10, c_max=10)
+        first = await claimer(database, total=8).claim()
+        async with database.transaction() as tx:
+            await settle.end(tx, first, BACK, source=TaskStatus.DISPATCHED)
+        assert len(await claim_all(database, 3, total=2)) == 2
+
+    async def test_a_place_is_forgotten_only_when_nobody_holds_its_task(self, database: Database):
+        await queue_tasks(database, "a", 2, c_max=2)
+        held = await claimer(database).claim()
+        async with database.transaction() as tx:
+            assert await store.free_forgotten_slots(tx) == 0
+            await tx.execute("update ing_slot set task_id = %s where task_id is null and scope = '*' and slot_no = 9",
+                             (held.task_id + 1,))  # fmt: skip
+            assert await store.free_forgotten_slots(tx) == 1
+
     async def test_a_task_that_is_let_go_frees_its_places(self, database: Database):
         await queue_tasks(database, "a", 10, c_max=1, source_max=1)
         mine = claimer(database, total=1)
@@ -143,6 +159,24 @@ class TestLosing:
                 await settle.end(tx, late, DONE)
         assert refused.value.code is error_codes.STATE_CHANGED
 
+    async def test_who_renews_in_time_is_left_alone(self, database: Database):
+        await queue_tasks(database, "a", 1)
+        await claimer(database).claim()
+        assert await settle.take_from_the_silent(database, most_attempts=3) == 0
+        assert await states(database) == {"DISPATCHED": 1}
+
+    async def test_runs_without_fruit_add_up_until_one_bears_some(self, database: Database):
+        await queue_tasks(database, "a", 1)
+        mine, attempts = claimer(database), []
+        for is_fruitless in (True, True, False):
+            held = await mine.claim()
+            ending = Ending(RunStatus.FAILED, TaskStatus.QUEUED, "failed", is_fruitless=is_fruitless)
+            async with database.transaction() as tx:
+                await settle.end(tx, held, ending, source=TaskStatus.DISPATCHED)
+                row = await fetch_one(tx, "select attempts from ing_task")
+            attempts.append(row["attempts"])
+        assert attempts == [1, 2, 0]
+
     async def test_a_task_that_kills_every_executor_fails_in_the_end(self, database: Database):
         await queue_tasks(database, "a", 1)
         for _ in range(3):
@@ -165,16 +199,17 @@ class TestLosing:
     async def test_a_new_run_begins_where_the_last_one_ended(self, database: Database):
         await queue_tasks(database, "a", 1)
         mine = claimer(database)
-        held = await mine.claim()
-        async with database.transaction() as tx:
-            await begin(tx, held)
-            await store.note_progress(tx, held.run_id, '{"offset": 20}', {"reqCount": 2})
-        async with database.transaction() as tx:
-            await settle.end(tx, held, BACK)
+        for offset in (20, 40):
+            held = await mine.claim()
+            async with database.transaction() as tx:
+                await begin(tx, held)
+                await store.note_progress(tx, held.run_id, f'{{"offset": {offset}}}', {"reqCount": 2})
+            async with database.transaction() as tx:
+                await settle.end(tx, held, BACK)
         again = await mine.claim()
         async with database.transaction() as tx:
             run = await fetch_one(tx, "select checkpoint, stats from ing_task_run where id = %s", (again.run_id,))
-        assert run == {"checkpoint": {"offset": 20}, "stats": {}}
+        assert run == {"checkpoint": {"offset": 40}, "stats": {}}
 
 
 class TestMakingSlots:
