@@ -75,6 +75,9 @@ class Schedules:
                 raise
             error = reason_of(failure)
             log.warning("schedule.failed", source=schedule["provenance_code"], reason=error)
+        except Exception as failure:  # one schedule's fault must not keep the others waiting
+            error = reason_of(failure)
+            log.exception("schedule.stumbled", source=schedule["provenance_code"])
         failpoints.reach("schedule.planned")
         now = self.planner.clock.now()
         async with self.planner.database.transaction() as tx:
@@ -94,6 +97,8 @@ class Schedules:
                 if failure.kind is Kind.UNAVAILABLE:
                     raise
                 log.warning("plan.failed", plan=plan_id, reason=reason_of(failure))
+            except Exception:  # as above
+                log.exception("plan.stumbled", plan=plan_id)
 
 
 def _following(schedule: Mapping[str, Any], now: datetime) -> datetime:

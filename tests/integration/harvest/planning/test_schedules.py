@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from tests.support.planning import NOW, compiled, planner
 
-from penstock.harvest.planning import Schedules
+from penstock.harvest.planning import Schedules, Trigger
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
@@ -85,6 +85,13 @@ class TestDueTimes:
         assert "HARVEST_UPDATE_IMPOSSIBLE" in errors[1]["last_error"]
         assert len(await desk.tasks()) == 32
 
+    async def test_nor_does_one_at_which_we_stumble(self, database, desk):
+        await add(desk, every=HOUR, due=NOW - HOUR, operation="NONSENSE")
+        await add(desk, every=HOUR)
+        await Schedules(planner(database, compiled())).trigger_due(Held())
+        assert len(await desk.tasks()) == 32
+        assert "NONSENSE" in await desk.one("select last_error from reg_schedule where operation_code = 'NONSENSE'")
+
     async def test_a_cron_line_that_cannot_be_read_waits_for_a_day(self, database, desk):
         await add(desk, cron="never")
         await Schedules(planner(database, compiled())).trigger_due(Held())
@@ -102,6 +109,18 @@ class TestGoingOn:
         await duty.go_on(Held())
         assert len(await desk.tasks()) == 32
         assert await desk.one("select status_code from ing_plan") == "READY"
+
+    async def test_a_plan_that_cannot_be_read_does_not_hold_up_the_others(self, database, desk):
+        made = planner(database, compiled(planning={"queueLimit": 4}))
+        await made.plan(Trigger("crossref"))
+        await desk.run("insert into ing_plan (schedule_instance_id, provenance_code, endpoint_name, operation_code,"
+                       " plan_strategy_code, expr_proto_hash, expr_proto_snapshot, spec_fingerprint, status_code,"
+                       " cursor_key, cursor_type_code, namespace_scope_code, namespace_key, direction_code, priority,"
+                       " updated_at) values (99, 'old', 'works', 'HARVEST', 'TIME', 'x', '{\"of\": 1}', 'x', 'DRAFT',"
+                       " 'k', 'TIME', 'EXPR', 'works', 'FORWARD', 1, '2020-01-01')")  # fmt: skip
+        await desk.settle_all()
+        await Schedules(made).go_on(Held())
+        assert len(await desk.tasks()) == 8
 
     def test_there_are_two_duties(self):
         names = [duty.name for duty in Schedules(planner(None, compiled())).duties()]
