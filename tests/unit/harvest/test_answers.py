@@ -53,6 +53,16 @@ class TestLimits:
     def test_a_limit_with_its_interval_is_a_rate(self, limit, interval, rate):
         assert hints_of({"x-rate-limit-limit": limit, "x-rate-limit-interval": interval}, NOW).rate == rate
 
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"x-rate-limit-limit": "1", "x-rate-limit-interval": "999999999d"},
+            {"ratelimit-policy": '"x";q=1;w=999999999999999'},
+        ],
+    )
+    def test_no_rate_is_so_low_that_we_would_be_silent_for_longer_than_a_day(self, headers):
+        assert hints_of(headers, NOW).rate == pytest.approx(1 / 86_400)
+
     @pytest.mark.parametrize("value", ["", "many", "-1", "0x10", "\u0664", "9" * 30])
     def test_nonsense_counts_as_silence_and_nothing_lasts_longer_than_a_day(self, value):
         headers = {f"x-ratelimit-{name}": value for name in ("remaining", "limit", "reset", "interval")}
@@ -66,6 +76,15 @@ class TestClocks:
         assert date_behind({"date": "Wed, 04 Mar 2026 11:58:00 GMT", "age": "100"}, NOW) == timedelta(seconds=20)
         assert date_behind({"date": "never"}, NOW) is None
         assert date_behind({}, NOW) is None
+
+    @pytest.mark.parametrize("age", ["999999999999999", "315360000000"])
+    def test_a_copy_of_an_absurd_age_tells_no_time(self, age):
+        assert date_behind({"date": "Wed, 04 Mar 2026 11:58:00 GMT", "age": age}, NOW) is None
+
+    @pytest.mark.parametrize("date", ["Mon, 01 Jan 0100 00:00:00 +2359", "Fri, 31 Dec 9999 23:59:59 -2359"])
+    def test_a_date_at_the_edge_of_all_time_is_read_or_not_but_never_an_error(self, date):
+        assert date_behind({"date": date}, NOW) is None or abs(date_behind({"date": date}, NOW)) > timedelta(days=365)
+        assert retry_after(date, NOW) in {None, 0, 86_400}
 
 
 class TestWords:

@@ -22,6 +22,7 @@ _DURATION = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)?\s*")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _EPOCH_FROM = 1_000_000_000
 _MILLIS_FROM = 100_000_000_000
+_OLDEST_COPY = 10 * 366 * 86_400  # seconds; what claims to be older tells no time
 _TOO_FAST = re.compile(rb"(?i)\s*(?:\{\s*\"(?:error|message)\"\s*:\s*\")?(?:api\s+)?rate\s+(?:limit\s+)?exceeded")
 
 
@@ -78,7 +79,7 @@ def hints_of(headers: Mapping[str, str], now: datetime) -> Hints:
         remaining=None if remaining is None else int(remaining),
         limit=None if (limit or quota) is None else int(limit or quota or 0),
         reset=_reset(_first(headers, _RESET) or structured.get("t"), now),
-        rate=limit / interval if limit and interval else _policy_rate(policy),
+        rate=_rate(limit, interval) or _rate(quota, _number(policy.get("w"))),
     )
 
 
@@ -95,18 +96,18 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 def date_behind(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     """How far the source's clock is behind ours; negative when it is ahead. A cache tells the age of its copy."""
-    moment = _http_date(headers.get("date", ""))
-    if moment is None:
+    moment, age = _http_date(headers.get("date", "")), _number(headers.get("age")) or 0
+    if moment is None or age > _OLDEST_COPY:
         return None
-    return now - moment - timedelta(seconds=_number(headers.get("age")) or 0)
+    return now - moment - timedelta(seconds=age)
 
 
 def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _reset(text: str | None, now: datetime) -> datetime | None:
@@ -120,9 +121,9 @@ def _reset(text: str | None, now: datetime) -> datetime | None:
     return now + timedelta(seconds=min(max(0.0, ahead), LONGEST_SILENCE.total_seconds()))
 
 
-def _policy_rate(policy: Mapping[str, str]) -> float | None:
-    quota, window = _number(policy.get("q")), _number(policy.get("w"))
-    return quota / window if quota and window else None
+def _rate(permits: float | None, seconds: float | None) -> float | None:
+    """Whoever were told of a slower one would not ask again, and so never hear of a better."""
+    return max(permits / seconds, 1 / LONGEST_SILENCE.total_seconds()) if permits and seconds else None
 
 
 def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str | None:
