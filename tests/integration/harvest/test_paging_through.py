@@ -9,6 +9,8 @@ from tests.standins.tokens import Tokens
 from tests.standins.wire import as_json
 from tests.support.harvesting import CALM, past, written
 
+from penstock.harvest.spec import Operation
+
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 KINDS = ("offset", "page0", "page1", "token", "url", "time")
 
@@ -179,6 +181,32 @@ class TestClocks:
             made.advance(timedelta(hours=2))
             await here.harvest()
             made.advance(timedelta(hours=2))
+            await here.harvest()
+            assert await here.watermark() == made.now - timedelta(minutes=10)
+
+    @pytest.mark.parametrize("behind", [timedelta(days=3), timedelta(days=20_000)])
+    async def test_an_answer_that_is_days_old_holds_nothing_back(self, beside, behind):
+        made = library(20, days=0.5)
+        made.now = made.end
+        async with beside("generic", made, document=written("offset")) as here:
+            here.api.decorate = lambda _, response: response.headers.update(
+                Date=format_datetime(made.now - behind, usegmt=True)
+            )
+            await here.harvest(since=made.start)
+            assert await here.watermark() == made.end - timedelta(minutes=10)
+
+    async def test_what_one_operation_saw_of_the_clock_the_next_one_corrects_for_all(self, beside):
+        made = library(20, days=0.5)
+        made.now = made.end
+        async with beside("generic", made, document=written("offset")) as here:
+            await here.harvest(since=made.start + timedelta(hours=6))
+            here.api.decorate = lambda _, response: response.headers.update(
+                Date=format_datetime(made.now - timedelta(hours=5), usegmt=True)
+            )
+            await here.harvest(operation=Operation.BACKFILL, since=made.start)
+            here.api.decorate = lambda _, response: response.headers.update(Date=format_datetime(made.now, usegmt=True))
+            made.advance(timedelta(hours=6))
+            await here.harvest()  # as far as the clock that was seen allows; but it sees a better one
             await here.harvest()
             assert await here.watermark() == made.now - timedelta(minutes=10)
 

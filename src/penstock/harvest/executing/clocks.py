@@ -2,7 +2,8 @@
 
 A source whose clock is behind still stamps new records with moments that a plan took for past, if the plan was made
 before anybody had seen that clock. Whoever reads such a window sees the clock in the answer, tells the planner, and
-closes only what the source itself has left behind by the safety lag; the rest is read again by a later plan.
+closes only what the source itself has left behind by the safety lag; the rest is read again by a later plan. No clock
+is wrong by days: an answer that says so is an old copy, or its date is made up, and must not hold us back.
 """
 
 from datetime import datetime, timedelta
@@ -16,6 +17,11 @@ from penstock.harvest.spec import Operation, Spec
 
 _NOISE = timedelta(seconds=5)  # the way of an answer and whole seconds in it; the safety lag is there for those
 _STEP = timedelta(seconds=10)  # rounded up to this, so that it seldom changes
+_MOST = timedelta(days=1)  # more than the wrong time zone
+
+
+def is_believable(measured: timedelta) -> bool:
+    return measured <= _MOST
 
 
 def clock_behind(measured: timedelta) -> timedelta:

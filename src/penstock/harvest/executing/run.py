@@ -20,7 +20,7 @@ from penstock.harvest.calling import Answer, Context, Fetched, Fetcher, Order, P
 from penstock.harvest.cursors import Closing
 from penstock.harvest.executing import metrics, settle, store
 from penstock.harvest.executing.claim import TASKS
-from penstock.harvest.executing.clocks import clock_behind, held_back
+from penstock.harvest.executing.clocks import clock_behind, held_back, is_believable
 from penstock.harvest.executing.commit import (
     Batch,
     Refusal,
@@ -144,7 +144,8 @@ class TaskRun:
         asked_at = self._tools.clock.now()
         fetched = await self._fetch(ask)
         failpoints.reach("harvest.fetched")
-        await self._note_clock(fetched)
+        if ask.phase is Phase.LIST:  # a record that is asked for by its id may be a copy of any age
+            await self._note_clock(fetched)
         page = _page_of(fetched)
         if page.next_url:  # some sources write the caller's key into it, wherever it was sent
             page.next_url = fetched.mask.link(page.next_url)
@@ -176,7 +177,12 @@ class TaskRun:
 
     async def _note_clock(self, fetched: Fetched[Page]) -> None:
         """Before anything is closed: the planner must not go further than the source's clock."""
-        if fetched.date_behind is None or (behind := clock_behind(fetched.date_behind)) == self._behind:
+        measured = fetched.date_behind
+        if measured is None or (behind := clock_behind(measured)) == self._behind:
+            return
+        if not is_believable(measured):
+            if not self._batch_no:  # once in a run says it
+                log.warning("source.clock_not_believed", **self._names(), behind=measured.total_seconds())
             return
         log.info("source.clock_seen", **self._names(), behind=behind.total_seconds())
         async with self._tools.database.transaction() as tx:

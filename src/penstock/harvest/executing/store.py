@@ -215,11 +215,14 @@ async def note_progress(tx: Tx, run_id: int, checkpoint: str | None, stats: Mapp
 
 
 async def note_clock(tx: Tx, where: tuple[str, str, str], clock_behind: timedelta) -> None:
-    """How far the source's clock is behind ours."""
+    """How far the source's clock is behind ours: for all operations, as some may not ask again for a long time."""
     await tx.execute(
-        "update ing_partition set clock_behind = %s, updated_at = now() where provenance_code = %s"
-        " and endpoint_name = %s and operation_code = %s and clock_behind is distinct from %s",
-        (clock_behind, *where, clock_behind),
+        "update ing_partition p set clock_behind = %s, updated_at = now() from ("
+        "  select operation_code from ing_partition where provenance_code = %s and endpoint_name = %s"
+        "  order by operation_code for update"
+        ") each where p.provenance_code = %s and p.endpoint_name = %s and p.operation_code = each.operation_code"
+        " and p.clock_behind <> %s",
+        (clock_behind, *where[:2], *where[:2], clock_behind),
     )
 
 

@@ -161,7 +161,7 @@ async def upsert_partition(tx: Tx, spec: Spec) -> None:
 
 
 async def clock_behind(tx: Tx, partition: Partition) -> timedelta:
-    """Of the source; seen by whichever operation asked last."""
+    """Of the source, as any operation saw it last."""
     row = await fetch_one(
         tx,
         "select max(clock_behind) as behind from ing_partition where provenance_code = %s and endpoint_name = %s",

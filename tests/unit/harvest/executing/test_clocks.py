@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.harvest.executing.clocks import clock_behind, closable, held_back
+from penstock.harvest.executing.clocks import clock_behind, closable, held_back, is_believable
 from penstock.harvest.executing.paging import Position
 from penstock.harvest.planning.windows import Wish
 from penstock.harvest.slices import Span
@@ -31,6 +31,12 @@ class TestMeasuring:
     )
     def test_noise_counts_as_none_and_the_rest_is_rounded_up(self, measured: float, counted: int):
         assert clock_behind(timedelta(seconds=measured)) == timedelta(seconds=counted)
+
+    @pytest.mark.parametrize(
+        ("hours", "believed"), [(-100_000, True), (0, True), (14, True), (25, False), (490_000, False)]
+    )
+    def test_no_clock_is_wrong_by_days(self, hours: int, believed: bool):
+        assert is_believable(timedelta(hours=hours)) is believed
 
 
 class TestHoldingBack:
