@@ -24,7 +24,7 @@ from penstock.harvest.spec import Sections
 NUL = b"\\u0000"
 _REAL_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # A jsonb column cannot hold numbers of more than 131,072 digits: what comes near is looked at closely.
-_WILD_NUMBER = re.compile(rb"[0-9][eE][+]?[0-9]{4,}|[0-9]{4000,}")
+_WILD_NUMBER = re.compile(rb"[0-9][eE][+]?[0-9]{4,}|(?<![0-9])[0-9]{4000,}")
 _QUOTE = ord('"')
 _SURE_ID = ID_BYTES // 4
 

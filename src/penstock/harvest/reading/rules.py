@@ -20,6 +20,7 @@ from penstock.kernel.errors import PenstockError
 SAMPLE_BYTES = 1024
 # A key of the table of records: PostgreSQL's index takes rows of 2,704 bytes, names of source and endpoint included.
 ID_BYTES = 1500
+_SEARCHED = 4096  # characters; a pattern may take the square of what it looks at, and all tasks wait for it
 _YES = {"true", "1", "yes", "y"}
 _NO = {"false", "0", "no", "n"}
 
@@ -62,6 +63,8 @@ class Rules:
             raise ItemFault(FaultKind.NO_ID, "the id is missing or empty")
         text = ":".join(part for part in parts if part)
         if self.pattern is not None:
+            if len(text) > _SEARCHED:
+                raise ItemFault(FaultKind.NO_ID, f"the id is longer than {_SEARCHED} characters")
             match = self.pattern.search(text)
             found = match and (match[1] if self.pattern.groups else match[0])
             if not found:
@@ -156,13 +159,13 @@ class InBandErrors:
 
     def settle(self, text: str) -> None:
         """Returns when the error only means that there is nothing; raises otherwise."""
-        if any(pattern.search(text) for pattern in self._empty):
+        if any(pattern.search(text, 0, _SEARCHED) for pattern in self._empty):
             return
         self.raise_if_passing(text)
         raise PenstockError(error_codes.SOURCE_REFUSED, answer=_storable(text))
 
     def raise_if_passing(self, text: str) -> None:
-        if any(pattern.search(text) for pattern in self._retry):
+        if any(pattern.search(text, 0, _SEARCHED) for pattern in self._retry):
             raise PenstockError(error_codes.SOURCE_UNAVAILABLE, answer=_storable(text))
 
     def unreadable(self, body: bytes, reason: str) -> PenstockError:

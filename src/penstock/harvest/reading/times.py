@@ -12,6 +12,7 @@ from typing import Any
 
 EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
 LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+_LONGEST = 200  # characters; no way to write a time needs more
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,12})?")
 _COMPACT = re.compile(r"((?:1[89]|2[01])[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])?")
@@ -57,6 +58,7 @@ def _moment(value: Any) -> datetime:
 
 def _from_text(value: str) -> datetime:
     text = value.strip()
+    _check_length(text)
     if _DIGITS.fullmatch(text):
         return _from_digits(text)
     try:
@@ -64,6 +66,11 @@ def _from_text(value: str) -> datetime:
     except ValueError:
         return _from_unusual_text(text)
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > _LONGEST:
+        raise ValueError(f"not a time: {text[:60]!r} and {len(text) - 60} more characters")
 
 
 def _from_unusual_text(text: str) -> datetime:
@@ -133,6 +140,7 @@ def _by_format(format_: str) -> Moment:
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise ValueError(f"not written as {format_}")  # noqa: TRY004  as above
         text = str(value).strip()
+        _check_length(text)
         try:
             if pattern and (match := pattern.fullmatch(text)):
                 said = {"m": 1, "d": 1, "H": 0, "M": 0, "S": 0} | {k: int(v) for k, v in match.groupdict().items()}

@@ -61,6 +61,11 @@ class TestIds:
         assert reader().read(body).ids == ["b", "3"]
         assert reader(idPath="$['id','none']").read(body).ids == ["b", "3"]
 
+    def test_one_without_end_is_not_searched_for_a_pattern(self, reader):
+        # Such a search takes the square of the length: hours, in which nothing else of the process would go on.
+        page = reader(idPattern="([^/]+)$").read(answer({"id": "a" * 1_000_000 + "/", "at": AT}))
+        assert kinds(page) == [(0, FaultKind.NO_ID)]
+
 
 class TestTimes:
     @pytest.mark.parametrize("wrong", [None, "", "soon", {}, "9999-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", True])
@@ -178,6 +183,11 @@ class TestMappedFields:
         page = reader(fields=fields).read(b'{"items":[%s]}' % items)
         assert page.ids == ["0", "1", "4"]
         assert kinds(page) == [(no, FaultKind.NOT_READABLE) for no in (2, 3, 5)]
+
+    def test_many_long_numbers_are_looked_at_once_each(self, reader):
+        numbers = b",".join([b"1" * 3_999] * 4_000)  # took a minute when each digit began a search of its own
+        body = b'{"items":[{"id":"a","at":"2026-01-01","n":[%s]}]}' % numbers
+        assert reader(fields=[{"name": "n", "expr": "$.n"}]).read(body).ids == ["a"]
 
 
 class TestCharactersThatCannotBeStored:
