@@ -6,6 +6,7 @@ from typing import Any
 
 _ISO = re.compile(r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?")
 _SHORT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|d|w)")
+_LONGEST = timedelta(days=36_525)  # a century: from now on and back it leads to a moment that can be written
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -13,9 +14,12 @@ def read_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
     try:
-        return _read(value)
+        found = _read(value)
     except OverflowError:
-        raise ValueError(f"{value!r} is longer than any duration can be") from None
+        found = timedelta.max
+    if found > _LONGEST:
+        raise ValueError(f"{str(value)[:40]!r} is longer than any duration may be, {_LONGEST.days} days")
+    return found
 
 
 def _read(value: Any) -> timedelta:

@@ -20,7 +20,10 @@ Duration = Annotated[
 
 
 def _as_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("this moment cannot be written in UTC") from None
 
 
 Instant = Annotated[datetime, AfterValidator(_as_utc)]

@@ -97,6 +97,8 @@ def wrong_value(kind: str, context: Mapping[str, Any], said: str, given: Any) ->
     """The validator's finding in our words."""
     if kind in _TYPES:
         return _TYPES[kind]
+    if kind == "value_error" and "longer than any duration" in said:
+        return Sentence("时长超过一百年", "is longer than a hundred years")
     if kind == "value_error" and "duration" in said:
         return Sentence(
             "不是时长：请写 PT10M 或 10m、P1D 或 1d", "is no duration: write PT10M or 10m, P1D or 1d"

@@ -4,6 +4,7 @@ Looked at: the places where credentials say where their secret is, templates and
 to carry secrets, and addresses with a password or such a parameter in them.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -84,4 +85,5 @@ def _holds_secret(address: str) -> bool:
     except ValueError:
         return False
     named = any(is_secret_name(name) and _is_literal(value) for name, value in parse_qsl(parts.query))
-    return parts.password is not None or named
+    is_bare = not parts.netloc and re.match(r"[^/?#]*:[^/?#]*@", address) is not None  # user:password@host
+    return parts.password is not None or is_bare or named

@@ -58,14 +58,28 @@ def _http(sections: Sections) -> Iterator[Complaint]:
 def _address(http: Http) -> Iterator[Complaint]:
     if not http.base_url:
         yield Complaint("http.baseUrl", "缺少基础地址", "an address is needed")
-        return
-    try:
-        parts = urlsplit(http.base_url)
-        whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
+    elif not _is_whole(http.base_url):
         yield Complaint("http.baseUrl", "不是完整的 https 地址", "not a whole address such as https://api.example.org")
+    elif "${" in http.base_url or "#" in http.base_url:
+        yield Complaint(
+            "http.baseUrl",
+            "按原样发送，不能有 ${…} 或 #：请用 pathTemplate 或 queryTemplate",
+            "is sent as it is, without ${…} and #: use pathTemplate or queryTemplate",
+        )
+    if http.proxy is not None and not _is_whole(http.proxy):
+        yield Complaint(
+            "http.proxy", "不是完整的代理地址", "not a whole address of a proxy such as http://proxy.example.org:3128"
+        )
+
+
+def _is_whole(address: str) -> bool:
+    if any(letter <= " " or letter == "\x7f" for letter in address):
+        return False
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 ACCESS = Rule(

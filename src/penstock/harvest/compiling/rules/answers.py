@@ -94,7 +94,7 @@ def _patterns(sections: Sections) -> Iterator[Complaint]:
             continue
         try:
             groups = re.compile(pattern).groups
-        except re.error as wrong:
+        except (re.error, OverflowError, RecursionError) as wrong:
             yield Complaint(key, f"正则表达式无效：{wrong}", f"not a regular expression: {wrong}")
             continue
         if key == "response.idPattern" and groups == 0:

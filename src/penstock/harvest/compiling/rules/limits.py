@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Rule
-from penstock.harvest.spec import RateLimit, Retry, Sections
+from penstock.harvest.spec import RateLimit, Retry, Section, Sections
 
 _NEVER = frozenset({400, 401, 403, 404})  # the same request gets the same answer, or gets us locked out
 _LONGEST = timedelta(seconds=120)
+_LARGEST = 2_147_483_647  # what a column of the tables holds
 
 
 def _check(case: Case) -> Found:
     for part in case.parts:
         sections = part.sections
-        for complaint in (*_rate(sections.rate_limit), *_retry(sections.retry), *_timeouts(sections)):
-            yield part, complaint
+        found = (*_rate(sections.rate_limit), *_retry(sections.retry), *_timeouts(sections), *_sizes(sections))
+        yield from ((part, complaint) for complaint in found)
 
 
 def _rate(rate: RateLimit) -> Iterator[Complaint]:
@@ -53,6 +54,17 @@ def _timeouts(sections: Sections) -> Iterator[Complaint]:
     for key, span in (("connectTimeout", http.connect_timeout), ("readTimeout", http.read_timeout)):
         if not timedelta(0) < span <= _LONGEST:
             yield Complaint(f"http.{key}", "必须大于 0 且不超过 120 秒", "must be more than 0 and 120 s at the most")
+
+
+def _sizes(sections: Sections) -> Iterator[Complaint]:
+    """Numbers that no source means, and that would break what counts with them much later."""
+    for name, info in type(sections).model_fields.items():
+        section = getattr(sections, name)
+        for inner, about in type(section).model_fields.items() if isinstance(section, Section) else ():
+            value = getattr(section, inner)
+            if isinstance(value, int | float) and abs(value) > _LARGEST:
+                key = f"{info.alias}.{about.alias}"
+                yield Complaint(key, f"数字过大，至多 {_LARGEST}", f"the number is too large: {_LARGEST} at the most")
 
 
 LIMITS = Rule(6, "limits", "速率与重试不超过供应商约束", "rates and retries stay within the provider's limits", _check)
