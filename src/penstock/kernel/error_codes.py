@@ -327,7 +327,8 @@ HARVEST_WINDOW_INVALID = _row("HARVEST_WINDOW_INVALID", Kind.INVALID, _W,
     "请检查 since 与 until；更早的历史请用 backfill", "Check since and until; for older history use backfill")
 HARVEST_UPDATE_IMPOSSIBLE = _row("HARVEST_UPDATE_IMPOSSIBLE", Kind.INVALID, _W,
     "该端点无法按 ID 重新获取记录", "This endpoint cannot fetch records by id",
-    "请为其配置详情端点（twoPhase.linkedEndpoint）", "Give it a detail endpoint (twoPhase.linkedEndpoint)")
+    "请用 linkedEndpoint 指明按 ID 取记录的 DETAIL 端点，或在其模板中使用 ids",
+    "Name a DETAIL endpoint that fetches by id in its linkedEndpoint, or use ids in its own templates")
 PLAN_UNKNOWN = _row("PLAN_UNKNOWN", Kind.NOT_FOUND, _W,
     "没有这个计划", "There is no such plan",
     "请用 penstock harvest plans 查看已有计划", "See penstock harvest plans")
