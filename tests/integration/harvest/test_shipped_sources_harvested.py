@@ -104,9 +104,12 @@ class TestAgain:
             await here.harvest(since=made.start)
             forward = await here.rows("select * from ing_cursor where operation_code = 'HARVEST'")
             await here.rows("update ing_record set checked_at = now() - interval '60 days' returning 1")
+            before = await here.rows("select provider_id, revision, updated_at from ing_record order by 1")
             await here.harvest(operation=Operation.UPDATE, run=by_id(here))
             old = "select 1 from ing_record where checked_at < now() - interval '1 day' and not is_deleted"
             assert await here.rows(old) == []
+            after = await here.rows("select provider_id, revision, updated_at from ing_record order by 1")
+            assert after == before  # nothing has changed at the source
             (cursor,) = await here.rows("select * from ing_cursor where operation_code = 'UPDATE'")
             assert cursor["namespace_scope_code"] == "CUSTOM"
             assert (cursor["cursor_key"], cursor["cursor_type_code"]) == ("refresh_checked_at", "TIME")

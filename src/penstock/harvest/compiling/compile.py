@@ -83,6 +83,7 @@ def _parts(
     if linked is not None and linked in source.endpoints and linked != endpoint_name and isinstance(of_detail, Mapping):
         below = _merged(source, linked, of_detail)
         _share_batch_size(merged, below[0])
+        _lend_times(merged, below[0])
         sections, problems = checks.read(*below, "detail.")
         detail = Part(linked, source.endpoints[linked].role, below[1], sections, below[0], "detail.", by_id=True)
     elif of_detail != {}:
@@ -112,6 +113,19 @@ def _share_batch_size(main: Merged, detail: Merged) -> None:
     for merged in (main, detail):
         merged.origins[key] = said
         merged.sections["batching"]["idBatchSize"] = said.value
+
+
+def _lend_times(main: Merged, detail: Merged) -> None:
+    """How late and how coarse a source's times are need be said once, where it is searched.
+
+    A built-in lag would otherwise hold back lists that say a shorter one; and records fetched by id, which have no
+    window to take a time from, would get one that wins over the window in which their next change is found.
+    """
+    for name in ("safetyLag", "granularity"):
+        lent, kept = main.origins.get(f"window.{name}"), detail.origins.get(f"window.{name}")
+        if lent is not None and kept is not None and kept.level == "platform":
+            detail.origins[f"window.{name}"] = lent
+            detail.sections["window"][name] = lent.value
 
 
 def _compiled(source: Source, operation: Operation, main: Part, detail: Part | None) -> Compiled:

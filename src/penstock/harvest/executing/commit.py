@@ -25,7 +25,7 @@ from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Fault, FaultKind, Page
 from penstock.harvest.records import Counts, Place
 from penstock.harvest.slices import Dimension, Span
-from penstock.harvest.spec import PageType
+from penstock.harvest.spec import Operation, PageType
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import failpoints, json, leases
 from penstock.kernel.db import Tx
@@ -94,9 +94,10 @@ async def store_refusal(tx: Tx, work: Work, refusal: "Refusal", stats: "RunStats
 def _place(work: Work, number: int, phase: Phase) -> Place:
     """Who gave the item says what holds between equal ones; either of the two may ask for announcements."""
     spec, read = work.spec, work.details if phase is Phase.DETAIL else work.spec
+    guesses_time = spec.operation is Operation.UPDATE and read.response.updated_at_from == "WINDOW"
     return Place(
         spec.provenance_code, spec.endpoint_name, work.row["expr_proto_hash"], work.held.run_id, number, spec.operation,
-        read.response.on_equal, spec.mapping.sink or read.mapping.sink,
+        read.response.on_equal, spec.mapping.sink or read.mapping.sink, guesses_time,
     )  # fmt: skip
 
 

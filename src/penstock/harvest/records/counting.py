@@ -18,6 +18,7 @@ class Place:
     operation: Operation
     on_equal: Literal["KEEP", "REPLACE"] = "KEEP"
     announces: bool = False
+    guesses_time: bool = False  # the source tells none: ours is no sign of a change
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,11 @@ def _outranks(new: str, old: str) -> str:
 
 
 def _beats(new: str, old: str, differs: str) -> str:
-    """Newer; or as new with a greater version; or as new and other content, where the place lets that replace."""
+    """Newer; or as new with a greater version; or as new and other content, where the place lets that replace. A time
+    that we made up ourselves makes nothing newer that has the same content."""
     return (
-        f"({new}.updated_at > {old}.updated_at or ({new}.updated_at = {old}.updated_at and"
+        f"(({new}.updated_at > {old}.updated_at and (not %(guesses_time)s or (true{differs})))"
+        f" or ({new}.updated_at = {old}.updated_at and"
         f" ({_outranks(f'{new}.version', f'{old}.version')}"
         f" or ((%(replaces)s or (%(reads_again)s and {old}.expr_hash <> %(expr_hash)s)){differs}"
         f" and not {_outranks(f'{old}.version', f'{new}.version')}))))"
@@ -159,6 +161,7 @@ def _facts(place: Place) -> dict[str, Any]:
         "batch_no": place.batch_no,
         "replaces": place.on_equal == "REPLACE",
         "reads_again": again,
+        "guesses_time": place.guesses_time,
         "rest": timedelta(0) if again else MARK_AFTER,
     }
 

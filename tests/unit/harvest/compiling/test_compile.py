@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ class TestTwoPhases:
     def test_a_list_of_ids_needs_no_times(self, demo):
         source = demo({**TWO_PHASE, "response": {"updatedAtPath": None}}, {})
         assert compile_spec(source, "works", HARVEST).spec.response.updated_at_path is None
+
+    def test_what_a_detail_endpoint_leaves_unsaid_of_lag_and_granularity_the_list_says_for_it(self, demo):
+        window = {"safetyLag": "12h", "granularity": "1d", "align": "day", "minWindow": "1d"}
+        works = {**TWO_PHASE, "window": {"supportsUpdatedSince": True, "watermarkKey": "day", **window}}
+        compiled = compile_spec(demo(works, {}), "works", HARVEST)
+        lent = compiled.spec.detail.window
+        assert (lent.safety_lag, lent.granularity) == (timedelta(hours=12), timedelta(days=1))
+        assert compiled.origins["detail.window.safetyLag"].origin == "demo.yaml endpoints.works"
+        own = compile_spec(demo(works, {"window": {"safetyLag": "1m"}}), "works", HARVEST).spec.detail.window
+        assert (own.safety_lag, own.granularity) == (timedelta(minutes=1), timedelta(days=1))
 
     def test_a_link_alone_does_not_make_two_phases(self, demo):
         assert compile_spec(demo({"linkedEndpoint": "details"}, {}), "works", HARVEST).spec.detail is None
