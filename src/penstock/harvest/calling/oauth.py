@@ -87,7 +87,7 @@ class Tokens:
             found = json.loads(answer.body)
             text, kind = found["access_token"], str(found.get("token_type", "bearer"))
             lasts = float(found.get("expires_in") or _UNSAID)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             raise _failed("TOKEN_UNREADABLE") from None
         if not isinstance(text, str) or not text or kind.lower() != "bearer" or not lasts > 0:
             raise _failed("TOKEN_UNREADABLE")

@@ -160,11 +160,11 @@ class TestOAuth2:
         def token(text):
             return said(200, {"access_token": text, "expires_in": 1e-6})
 
-        async with misbehaving(token("one"), token("two")) as tokens, misbehaving(said()) as source:
+        async with misbehaving(*(token(f"t{n}") for n in range(4))) as tokens, misbehaving(said()) as source:
             spec = oauth(source, tokens, early="10s")
+            await calling.fetch(spec)  # fetches one to be ready, and another when the first has ended by then
             await calling.fetch(spec)
-            await calling.fetch(spec)
-        assert [asked.headers["authorization"] for asked in source.asked] == ["Bearer one", "Bearer two"]
+        assert [asked.headers["authorization"] for asked in source.asked] == ["Bearer t1", "Bearer t3"]
 
     async def test_a_401_gets_one_new_token(self, calling):
         def token(text):
@@ -209,6 +209,7 @@ class TestOAuth2:
     @pytest.mark.parametrize(
         "answer",
         [
+            said(200, b'{"access_token":"t","expires_in":1' + b"0" * 400 + b"}"),
             said(400, {"error": "invalid_scope", "echo": SECRET}),
             said(403, SECRET.encode()),
             said(200, b"<html>"),
