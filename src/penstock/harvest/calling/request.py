@@ -64,7 +64,10 @@ class Request:
         return replace(self, form={**(self.form or {}), **fields})
 
 
-def origin_of(url: str) -> tuple[str, str, int | None]:
+Origin = tuple[str, str, int | None]
+
+
+def origin_of(url: str) -> Origin:
     """Scheme, host and port; ValueError when there is no such thing in it."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".").lower()

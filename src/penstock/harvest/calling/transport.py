@@ -20,14 +20,16 @@ import httpx
 import penstock
 from penstock.harvest.calling.answers import Answer
 from penstock.harvest.calling.inflating import Body, BodyTrouble
-from penstock.harvest.calling.request import Request, origin_of
+from penstock.harvest.calling.request import Origin, Request, origin_of
 from penstock.harvest.spec import Http, Sections
 from penstock.kernel import error_codes
+from penstock.kernel.addresses import NameUnknown, is_public, look_up
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.telemetry import with_traceparent
 
 CORRELATION = "X-Ingest-Correlation-Id"
 _MOST_REDIRECTS = 3
+_LOOK_UP_SECONDS = 5.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PATIENCE = 4  # a body may take so many read time-outs in all
 _PER_POOL = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=60)
@@ -117,10 +119,8 @@ class Transport:
                 await answer.aclose()
             if hop == _MOST_REDIRECTS:
                 break
-            following = urljoin(url, target)
-            if origin_of(following)[0] == "http" and home[0] == "https":
-                raise PenstockError(error_codes.SOURCE_REFUSED, reason="REDIRECT_TO_HTTP")
-            url = following
+            url = urljoin(url, target)
+            await _check_redirect(home, origin_of(url))
         raise PenstockError(error_codes.SOURCE_REFUSED, reason="TOO_MANY_REDIRECTS")
 
     def _headers(self, spec: Http, request: Request, body_type: str | None, correlation_id: str) -> dict[str, str]:
@@ -170,6 +170,21 @@ def _redirect(spec: Http, request: Request, answer: httpx.Response) -> str | Non
         return None
     target: str | None = answer.headers.get("location")
     return target
+
+
+async def _check_redirect(home: Origin, there: Origin) -> None:
+    """A source out in the world does not send us into our own network, where servers trust each other."""
+    if there[0] == "http" and home[0] == "https":
+        raise PenstockError(error_codes.SOURCE_REFUSED, reason="REDIRECT_TO_HTTP")
+    if there[1] != home[1] and await _is_inside(there) and not await _is_inside(home):
+        raise PenstockError(error_codes.SOURCE_REFUSED, reason="REDIRECT_TO_PRIVATE")
+
+
+async def _is_inside(origin: Origin) -> bool:
+    try:
+        return not all(map(is_public, await look_up(origin[1], origin[2] or 443, _LOOK_UP_SECONDS)))
+    except NameUnknown:  # known to a proxy, perhaps; else the request will fail
+        return False
 
 
 def _check_scheme(url: str, spec: Http) -> None:

@@ -219,6 +219,23 @@ class TestRedirects:
         assert "hushMARKED" not in repr(other.asked[0])
         assert other.asked[0].headers["accept"] == "a/b"
 
+    @pytest.mark.parametrize(
+        "inside", ["127.0.0.1:9", "169.254.169.254", "[::1]:9", "10.0.0.1", "2130706433", "localhost"]
+    )
+    async def test_a_public_source_does_not_send_us_into_our_own_network(self, calling, inside):
+        async with misbehaving(said(302, location=f"http://{inside}/secrets")) as proxy:  # it stands for the world
+            http = {"followRedirects": True, "proxy": proxy.address}
+            request = Request("GET", "http://93.184.216.34/works")
+            found = await refusal(calling, proxy, http=http, request=request)
+        assert found == (error_codes.SOURCE_REFUSED, "REDIRECT_TO_PRIVATE")
+        assert len(proxy.asked) == 1
+
+    async def test_a_public_source_may_send_us_to_another(self, calling):
+        async with misbehaving(said(302, location="http://93.184.216.35/"), said(200, b"there")) as proxy:
+            http = {"followRedirects": True, "proxy": proxy.address}
+            request = Request("GET", "http://93.184.216.34/works")
+            assert (await send(calling, proxy, http=http, request=request)).body == b"there"
+
     async def test_a_post_is_not_redirected(self, calling):
         async with misbehaving(said(307, location="/x")) as source:
             request = Request("POST", source.address + "/", form={"a": "1"})
