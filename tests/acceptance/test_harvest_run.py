@@ -124,6 +124,12 @@ class TestStoppedAndGoneOnWith:
         assert refused.returncode == 1
         assert "made-up records of the stand-in" in refused.stderr
 
+    def test_a_schedule_that_would_fetch_real_ones_is_not_applied_beside_them(self, home, stopped_and_gone_on):
+        refused = run(home, "apply", "sources/crossref.yaml", "--yes")
+        assert refused.returncode == 1
+        assert "holds made-up records of the stand-in of crossref" in refused.stderr
+        assert run(home, "run", "crossref", "--standin", "--records", str(RECORDS)).returncode == 0
+
     def test_while_no_stand_in_runs_its_tasks_rest(self, home, stopped_and_gone_on):
         (row,) = json.loads(run(home, "status", "crossref", "--json").stdout)
         assert row["resting_reason"] == "stand-in stopped"

@@ -19,6 +19,7 @@ from penstock.kernel.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.harvest.registry.apply import Applied, Change, Diff
     from penstock.harvest.registry.document import SourceDocument
+    from penstock.kernel.db import Tx
 
 _LONG = 200
 
@@ -122,7 +123,26 @@ async def _preview(data: Path | None, documents: "Sequence[SourceDocument]") -> 
     from penstock.harvest.registry.apply import preview
 
     async with open_database(data) as database, database.transaction() as tx:
+        for document in documents:
+            await _refuse_mixing(tx, document)
         return [await preview(tx, document, check=check) for document in documents]
+
+
+async def _refuse_mixing(tx: "Tx", document: "SourceDocument") -> None:
+    """A schedule harvests the real service, and records of its stand-in may be here already."""
+    from penstock.cli.harvest.rehearsal import is_local
+    from penstock.harvest import overview
+
+    said = document.canonical()
+    addresses = [each.get("http", {}).get("baseUrl", "") for each in (said["defaults"], *said["endpoints"].values())]
+    known = await overview.last_base_url(tx, document.source) if document.schedules else None
+    if known is not None and is_local(known[0]) and not any(map(is_local, addresses)):
+        raise Refusal(
+            f"This database holds made-up records of the stand-in of {document.source} ({known[0]}); the schedule in"
+            " the file would mix records of the real service with them. Use another data directory (--data).",
+            f"此数据库中是 {document.source} 替身的虚构记录（{known[0]}），文件中的计划任务会混入真实记录。"
+            "请使用另一个数据目录（--data）。",
+        )
 
 
 async def _apply(data: Path | None, documents: "Sequence[SourceDocument]", shown: "Sequence[Diff]") -> "list[Applied]":

@@ -12,6 +12,14 @@ from tests.support.terminals import Terminal
 
 from penstock import cli
 
+_PLAN = """
+insert into ing_plan (schedule_instance_id, provenance_code, endpoint_name, operation_code, plan_strategy_code,
+  expr_proto_hash, expr_proto_snapshot, spec_fingerprint, status_code, cursor_key, cursor_type_code,
+  namespace_scope_code, namespace_key, direction_code, priority)
+values (1, 'works', 'list', 'HARVEST', 'TIME', 'h', %s::jsonb, 'f', 'READY', 'updated', 'TIME',
+  'EXPR', 'k', 'FORWARD', 1)
+"""
+
 
 @pytest.fixture
 def place(tmp_path, monkeypatch, database_url) -> Path:
@@ -63,6 +71,20 @@ class TestApplying:
         assert code == 0
         assert "Nothing was applied" in out
         assert versions(database_url) == []
+
+    @pytest.mark.parametrize(
+        ("asked_at", "is_refused"), [("http://127.0.0.1:18700", True), ("https://a.example", False)]
+    )
+    def test_no_schedule_beside_records_of_a_stand_in(self, place, run, database_url, asked_at, is_refused):
+        with psycopg.connect(database_url) as connection:
+            connection.execute(_PLAN, (json.dumps({"http": {"baseUrl": asked_at}}),))
+        file = place / "sources" / "works.yaml"
+        file.write_text(WORKS.partition("schedules:")[0])
+        assert run("apply", "--all", "--yes")[0] == 0
+        file.write_text(WORKS)
+        code, _, said = run("apply", "--all", "--yes")
+        assert (code, "made-up records of the stand-in of works" in said) == (int(is_refused), is_refused)
+        assert versions(database_url) == [("works", 1 if is_refused else 2)]
 
     def test_programs_get_the_changes(self, place, run):
         run("apply", "--all", "--yes")
