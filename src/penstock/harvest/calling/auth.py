@@ -52,7 +52,7 @@ class Authenticator:
         self._credentials = credentials
         self._tokens = Tokens(transport, clock)
         self._hooks: dict[str, SigningHook] = {}
-        self._strangers: set[tuple[str, str]] = set()
+        self._strangers: dict[tuple[str, str], str] = {}  # where their secret should have been
 
     async def additions(self, source: str, sections: Sections, request: Request) -> Additions:
         """CREDENTIAL_MISSING, SOURCE_AUTH_FAILED; SOURCE_UNAVAILABLE when a token endpoint does not answer."""
@@ -84,6 +84,12 @@ class Authenticator:
         self._tokens.forget(source, auth.credential_ref, used.secrets[0])
         return auth.oauth2 is None or auth.oauth2.refresh
 
+    def missed(self, source: str, auth: Auth, used: Additions) -> str | None:
+        """Where the secret should have been that a request went without."""
+        if auth.type == "NONE" or auth.credential_ref is None or used.secrets:
+            return None
+        return self._strangers.get((source, auth.credential_ref))
+
     async def _secret(self, source: str, auth: Auth) -> Secret | None:
         may_go_without = not auth.required and auth.type in {"API_KEY", "BEARER"}
         if auth.credential_ref is None:
@@ -96,8 +102,9 @@ class Authenticator:
             if missing.code is not error_codes.CREDENTIAL_MISSING or not may_go_without:
                 raise
             if (source, auth.credential_ref) not in self._strangers:
-                self._strangers.add((source, auth.credential_ref))
-                log.warning("credential.not_set", source=source, reference=missing.details.get("reference"))
+                reference = str(missing.details.get("reference"))
+                self._strangers[source, auth.credential_ref] = reference
+                log.warning("credential.not_set", source=source, reference=reference)
             return None
 
     def _signed(self, auth: Auth, request: Request, secret: Secret) -> Additions:

@@ -193,11 +193,16 @@ class _Fetching(Generic[T]):
 
     def _refusal(self, answer: Answer, hints: Hints) -> PenstockError:
         code: ErrorCode = error_codes.SOURCE_REFUSED
+        details: dict[str, Any] = {"status": answer.status, "answer": self._mask.sample(answer.body)}
+        order = self._order
+        missed = self._authenticator.missed(order.spec.provenance_code, order.sections.auth, self._used)
         if answer.status in {401, 403} and self._used.secrets:
             code = error_codes.SOURCE_AUTH_FAILED
+        elif answer.status in {401, 403} and missed:
+            code = error_codes.CREDENTIAL_MISSING
+            details["reference"] = missed
         elif answer.status >= 500:
             code = error_codes.SOURCE_UNAVAILABLE
-        details: dict[str, Any] = {"status": answer.status, "answer": self._mask.sample(answer.body)}
         if code is error_codes.SOURCE_UNAVAILABLE:
             details["retry_after"] = hints.retry_after
         return PenstockError(code, **details)
