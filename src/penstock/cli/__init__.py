@@ -31,7 +31,7 @@ from penstock.cli import (
 from penstock.cli import roles as role_commands
 from penstock.embedded.failure import EmbeddedFailure
 from penstock.embedded.stopping import Interrupted
-from penstock.kernel.errors import PenstockError
+from penstock.kernel.errors import Language, PenstockError
 from penstock.kernel.settings import SettingsError
 
 app = typer.Typer(
@@ -71,6 +71,11 @@ def main(arguments: Sequence[str] | None = None, *, roles: role_commands.Roles) 
         sys.exit(1)
 
 
+def _in(language: Language, value: object) -> object:
+    """A detail that is there in both languages is shown in one."""
+    return value.get(str(language), value) if isinstance(value, dict) else value
+
+
 def _sentence(failure: Exception) -> str:
     language = screen.language()
     if isinstance(failure, EmbeddedFailure):
@@ -78,7 +83,7 @@ def _sentence(failure: Exception) -> str:
     if isinstance(failure, screen.Refusal):
         return failure.sentence.in_language(language)
     if isinstance(failure, PenstockError):
-        details = "".join(f" {key}={value}" for key, value in failure.details.items())
+        details = "".join(f" {key}={_in(language, value)}" for key, value in failure.details.items())
         said = failure.code.message.in_language(language)
         return f"{said} ({failure.code.code}{details}). {failure.code.remedy.in_language(language)}."
     if isinstance(failure, SettingsError):

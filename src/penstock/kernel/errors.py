@@ -88,5 +88,16 @@ def _shown(details: Mapping[str, Any]) -> str:
 
 def reason_of(failure: BaseException) -> str:
     """What a failure says of itself, fit for a text column: short, and without what PostgreSQL cannot store."""
-    text = f"{type(failure).__name__}: {failure}".replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    return text.encode(errors="replace").decode()[:500]
+    return _storable(f"{type(failure).__name__}: {failure}")
+
+
+def circumstances_of(failure: BaseException) -> str:
+    """What the sentence of its code does not say, for people: its details, less those that are books of their own."""
+    if not isinstance(failure, PenstockError):
+        return reason_of(failure)
+    plain = {key: value for key, value in failure.details.items() if value is not None and not isinstance(value, dict)}
+    return _storable(", ".join(f"{key}: {value}" for key, value in plain.items()))
+
+
+def _storable(text: str) -> str:
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()[:500]

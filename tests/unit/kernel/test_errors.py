@@ -5,8 +5,8 @@ import re
 import pytest
 
 from penstock.api.http_status import status_of
-from penstock.kernel.error_codes import REGISTRY
-from penstock.kernel.errors import Language, PenstockError
+from penstock.kernel.error_codes import REGISTRY, SOURCE_REFUSED
+from penstock.kernel.errors import Language, PenstockError, circumstances_of
 
 # What clients were promised: code, HTTP status, severity.
 FROZEN = """
@@ -62,3 +62,12 @@ class TestRegistry:
     def test_an_error_says_its_code_and_details_in_logs(self):
         failure = PenstockError(REGISTRY["NOT_FOUND"], job_id="j1")
         assert str(failure) == "NOT_FOUND: There is no such thing (job_id='j1')"
+
+
+class TestCircumstances:
+    def test_they_are_what_the_sentence_does_not_say_without_the_books(self):
+        failure = PenstockError(SOURCE_REFUSED, status=400, answer="no\x00", reason=None, evidence={"request": {}})
+        assert circumstances_of(failure) == "status: 400, answer: no\N{REPLACEMENT CHARACTER}"
+
+    def test_of_other_failures_they_are_all_there_is(self):
+        assert circumstances_of(ValueError("so")) == "ValueError: so"

@@ -19,7 +19,7 @@ from penstock.harvest.executing.settle import Ending
 from penstock.harvest.executing.work import load
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import error_codes, leases
-from penstock.kernel.errors import Kind, PenstockError, raise_unless_unavailable, reason_of
+from penstock.kernel.errors import Kind, PenstockError, circumstances_of, raise_unless_unavailable, reason_of
 from penstock.kernel.telemetry import spanned
 
 log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class Executor:
         is_last = not is_away and attempts + 1 >= self._tools.settings.attempts
         ending = Ending(
             RunStatus.FAILED, TaskStatus.FAILED if is_last else TaskStatus.QUEUED, "stumbled",
-            {"code": code, "message": reason_of(failure)}, settle.back_off(attempts), is_fruitless=not is_away,
+            {"code": code, "message": circumstances_of(failure)}, settle.back_off(attempts), is_fruitless=not is_away,
         )  # fmt: skip
         await self._let_go(held, ending)
 

@@ -44,7 +44,7 @@ from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
-from penstock.kernel.errors import PenstockError, reason_of
+from penstock.kernel.errors import PenstockError, circumstances_of
 from penstock.kernel.telemetry import spanned
 
 log = structlog.get_logger(__name__)
@@ -270,7 +270,7 @@ class TaskRun:
         if code in {error_codes.LEASE_LOST, error_codes.STATE_CHANGED, error_codes.DB_UNAVAILABLE}:
             raise failure
         await self._note_failure(ask, failure)
-        error = {"code": code.code, "message": reason_of(failure)}
+        error = {"code": code.code, "message": circumstances_of(failure)}
         if code in {error_codes.SOURCE_UNAVAILABLE, error_codes.SOURCE_ANSWER_INVALID}:
             return await self._try_later(error)
         if code in {error_codes.SOURCE_AUTH_FAILED, error_codes.CREDENTIAL_MISSING}:
@@ -307,7 +307,7 @@ class TaskRun:
         async with self._tools.database.transaction() as tx:
             await store_refusal(tx, self._work, refusal, self._stats)
         metrics.count_refused_item(self._work.partition)
-        log.warning("item.quarantined", **self._names(), id=refusal.provider_id, reason=reason_of(failure))
+        log.warning("item.quarantined", **self._names(), id=refusal.provider_id, reason=circumstances_of(failure))
         return following
 
     def _failed(self, error: Mapping[str, Any]) -> Ending:
@@ -326,7 +326,7 @@ class TaskRun:
             await store.insert_batch(tx, row)
         metrics.count_failure(self._work.partition, failure.code)
         log.warning("batch.failed", **self._names(), batch_no=self._batch_no + 1, code=failure.code.code,
-                    reason=reason_of(failure))  # fmt: skip
+                    reason=circumstances_of(failure))  # fmt: skip
 
     async def _hold_partition(self, seconds: float, reason: str) -> None:
         async with self._tools.database.transaction() as tx:
