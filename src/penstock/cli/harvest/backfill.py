@@ -37,7 +37,8 @@ def backfill(  # noqa: PLR0913  one parameter for each option
 ) -> None:
     """Fetch what is older than the first harvest, the newest windows first.
 
-    Without --until it ends where the harvest began. Windows that are stored are not asked for again.
+    Without --until it ends where the harvest began; with a later --since, where the harvest has come. What a
+    backfill has stored is not asked for again; what only a harvest has stored is.
     """
     if standin and not follow:
         raise screen.Refusal(

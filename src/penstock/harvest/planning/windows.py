@@ -97,12 +97,23 @@ def backfill_stretch(spec: Spec, wish: Wish, harvest: Cursor | None) -> Stretch:
     if since is None:
         raise _invalid("a backfill needs a beginning", "请给出 since", "say since when", until=wish.until)
     start = grid.floor(since)
+    if wish.since is wish.until is None and harvest is not None and harvest.origin is not None:
+        _check_older(start, harvest.origin)
     end = grid.ceil(wish.until) if wish.until is not None else grid.step_ceil(_default_until(start, harvest, most))
     end = min(end, most)
     if start >= end:
         raise _invalid("the window is empty", "since 必须早于 until", "since must be earlier than until",
                        since=start, until=end)  # fmt: skip
     return Stretch(Span(start, end), end)
+
+
+def _check_older(start: datetime, origin: datetime) -> None:
+    """Reading again what the harvest has stored must be asked for."""
+    if start >= origin:
+        raise _invalid(
+            "the harvest has begun at the source's earliest record", "没有更早的历史；如需重读某一时段，请给出 since",
+            "nothing is older; to read a stretch again, say since when", earliest=start, origin=origin,
+        )  # fmt: skip
 
 
 def _default_until(start: datetime, harvest: Cursor | None, most: datetime) -> datetime:

@@ -95,6 +95,12 @@ class TestBackfill:
         found = windows.backfill_stretch(self.SPEC, wish(since=at(2)), cursor(at(24)))
         assert found.window == Span(at(2), at(24))
 
+    def test_reading_again_what_the_harvest_has_stored_must_be_asked_for(self):
+        whole = compiled(Operation.BACKFILL, window={"earliest": MAY}).spec
+        with pytest.raises(PenstockError, match="nothing is older"):
+            windows.backfill_stretch(whole, wish(), cursor(at(24)))
+        assert windows.backfill_stretch(whole, wish(since=MAY), cursor(at(24))).window == Span(MAY, at(24))
+
     def test_or_at_the_safety_lag_when_there_was_none(self):
         assert windows.backfill_stretch(self.SPEC, wish(since=at(2)), None).window.end == NOW - HOUR
 
