@@ -191,6 +191,7 @@ class TestASourceThatCannotBeAsked:
         failed = run(home, "run", "locked")
         assert failed.returncode == 1, failed.stderr
         assert "CREDENTIAL_MISSING" in failed.stderr
+        assert "evidence" not in failed.stderr + failed.stdout
         assert "run the same command again" in failed.stdout
         shown = run(home, "status", "locked").stdout
         assert "✗ locked/list HARVEST" in shown

@@ -1,14 +1,16 @@
 """What the commands of a harvest read from the command line, and what they say of where it stands."""
 
+import io
 import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from rich.console import Console
 
 from penstock import cli
 from penstock.cli.harvest.asking import read_moment, read_params
 from penstock.cli.harvest.rehearsal import first_day, is_local, port_for
-from penstock.cli.harvest.run_screen import notes, seconds_left, trouble_line
+from penstock.cli.harvest.run_screen import _picture, items_line, notes, seconds_left, trouble_line
 from penstock.cli.harvest.running import Ended, Standing
 from penstock.cli.screen import Refusal
 from penstock.harvest.overview import Progress, Trouble
@@ -110,7 +112,23 @@ class TestWhereItStands:
 
     def test_a_trouble_says_what_follows_from_it(self):
         trouble = Trouble(1, 1, "SOURCE_UNAVAILABLE", "CONNECT_FAILED", "QUEUED", NOW, NOW, NOW)
-        assert trouble_line(trouble) == "2026-03-01 12:00: CONNECT_FAILED (SOURCE_UNAVAILABLE); it is tried again"
+        assert trouble_line(trouble) == (
+            "2026-03-01 12:00: The source does not answer properly right now (SOURCE_UNAVAILABLE, CONNECT_FAILED);"
+            " it is tried again"
+        )
+
+    def test_a_terminal_of_80_columns_shows_windows_rate_and_time_left(self):
+        busy = standing(
+            tasks=1000, done=420, requests=10_540, inserted=1_000_000, expected=900_000, seconds=400.0, waited=90.0
+        )
+        shown = io.StringIO()
+        Console(file=shown, width=80).print(_picture("openalex HARVEST", busy))
+        for part in ("420/1,000 windows", "2,500 items/s", "ETA 6 min", "1,000,000 new", "waited 90 s"):
+            assert part in shown.getvalue()
+
+    def test_one_is_not_many(self):
+        line = items_line(standing(requests=1, inserted=1))
+        assert line == "1 item: 1 new, 0 changed, 0 unchanged, 0 quarantined; 1 request"
 
     @pytest.mark.parametrize(
         ("failed", "interrupted", "waits", "code"),

@@ -21,8 +21,8 @@ from penstock.cli.harvest import (
 
 harvest = typer.Typer(
     name="harvest",
-    help="Records of other systems, fetched through their APIs: which sources there are, and how they are asked.",
-    epilog="Example: penstock harvest apply --all",
+    help="Records of other systems, fetched through their APIs: once each, within their limits.",
+    epilog="Example: penstock harvest run crossref --standin",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

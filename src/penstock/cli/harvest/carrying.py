@@ -192,7 +192,7 @@ def as_json(wish: Wish, ended: "Ended") -> dict[str, Any]:
 
 
 def conclude(wish: Wish, ended: "Ended") -> None:
-    from penstock.cli.harvest.run_screen import items_line, plan_line
+    from penstock.cli.harvest.run_screen import items_line, plan_line, rate_line
 
     console, standing = screen.console(), ended.standing
     if ended.is_interrupted:
@@ -203,7 +203,7 @@ def conclude(wish: Wish, ended: "Ended") -> None:
         console.print(Text.assemble(("✓ ", "green"), _done(ended)))
     if standing.plans:
         console.print(Text(f"  {plan_line(standing)}"), soft_wrap=True)
-        console.print(Text(f"  {items_line(standing)}"), soft_wrap=True)
+        console.print(Text(f"  {items_line(standing)}; {rate_line(standing)}"), soft_wrap=True)
     if not ended.exit_code and standing.items:
         hint = f"penstock harvest records {wish.source}"
         console.print(Text("  " + screen.text(f"`{hint}` shows them.", f"可用 {hint} 查看。"), style="dim"))
@@ -222,6 +222,11 @@ def _done(ended: "Ended") -> str:
 
 def _stopped(standing: Any) -> str:
     progress = standing.progress
+    if not progress.tasks:
+        return screen.text(
+            "Stopped before anything was fetched. The same command begins again.",
+            "已停止，尚未采集任何内容。再次运行同一命令即可重新开始。",
+        )
     return screen.text(
         f"Stopped with {progress.done:,} of {progress.tasks:,} windows done. What is stored stays;"
         " the same command goes on from here.",
@@ -230,7 +235,7 @@ def _stopped(standing: Any) -> str:
 
 
 def _failed(wish: Wish, ended: "Ended") -> str:
-    from penstock.cli.harvest.run_screen import code_of
+    from penstock.cli.harvest.run_screen import code_of, what_happened
 
     if ended.waits_for and not ended.troubles:
         return screen.text(
@@ -238,14 +243,13 @@ def _failed(wish: Wish, ended: "Ended") -> str:
             f"尚未完成：其余部分在等待 {ended.waits_for}。请稍后再次运行同一命令。",
         )
     failed = ended.standing.progress.failed
-    said = screen.text(f"{failed:,} windows failed.", f"{failed:,} 个时间窗失败。")
+    said = screen.text(f"{failed:,} {'window' if failed == 1 else 'windows'} failed.", f"{failed:,} 个时间窗失败。")
     if ended.troubles:
         last = ended.troubles[-1]
         code, language = code_of(last.code), screen.language()
-        why = screen.printable(last.message) or last.code
+        said += f" {what_happened(last.code, last.message)}."
         if code is not None:
-            why = f"{code.message.in_language(language)} ({why}). {code.remedy.in_language(language)}"
-        said += f" {why}."
+            said += f" {code.remedy.in_language(language)}."
     return said + screen.text(
         f" Then run the same command again: it takes up what failed (`penstock harvest status {wish.source}`).",
         f"之后再次运行同一命令，会重新采集失败的部分（penstock harvest status {wish.source}）。",

@@ -49,7 +49,9 @@ def explain(  # noqa: PLR0913, PLR0917  one parameter for each option
     columns = [
         screen.text("Key", "键"), screen.text("Value", "值"), screen.text("Level", "层级"), screen.text("From", "出处"),
     ]  # fmt: skip
-    console.print(screen.table(columns, [_row(each) for each in rows]))
+    table = screen.table(columns, [_row(each) for each in rows])
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    console.print(table)
 
 
 async def _compile(data: Path | None, source: str, endpoint: str | None, operation: Operation) -> "Compiled":

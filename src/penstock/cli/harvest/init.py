@@ -16,6 +16,8 @@ from penstock.cli.harvest.first_file import code_of, first_file, oai_file
 from penstock.cli.harvest.guessing import OAI, Guess, guess_json, guess_xml
 from penstock.cli.harvest.rehearsal import is_local
 from penstock.cli.screen import Refusal, printable
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.harvest.calling import Answer
@@ -77,7 +79,16 @@ async def _get(transport: Any, url: str) -> "Answer":
     from penstock.harvest.spec import Http, Sections
 
     http = Http(base_url=url, allow_http=True, follow_redirects=True, max_body_bytes=_MOST_BYTES)
-    answer: Answer = await transport.send(Sections(http=http), Request("GET", url), correlation_id="init")
+    try:
+        answer: Answer = await transport.send(Sections(http=http), Request("GET", url), correlation_id="init")
+    except PenstockError as failure:
+        if failure.code is not error_codes.SOURCE_UNAVAILABLE:
+            raise
+        why = failure.details.get("reason")
+        raise Refusal(
+            f"It does not answer ({why}). Check the address, and try again.",
+            f"对方没有回答（{why}）。请检查地址后重试。",
+        ) from None
     if answer.status >= 400:
         sample = printable(answer.body[:200].decode(errors="replace"))
         raise Refusal(f"It answered with status {answer.status}: {sample}", f"对方返回状态 {answer.status}：{sample}")

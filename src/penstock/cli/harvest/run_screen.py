@@ -71,7 +71,7 @@ class Lines(Nothing):
         self._said, self._phase = time.monotonic(), standing.phase
         told = [screen.text(*_PHASES[standing.phase])]
         if standing.progress.tasks:
-            told += [windows_line(standing), items_line(standing), *notes(standing)]
+            told += [windows_line(standing), items_line(standing), rate_line(standing), *notes(standing)]
         self.say(f"{self.title}: {'; '.join(told)}")
 
     def trouble(self, trouble: Trouble) -> None:
@@ -117,9 +117,8 @@ def _picture(title: str, standing: Standing) -> RenderableType:
     bar = Table.grid(padding=(0, 2))
     bar.add_column(width=30)
     bar.add_column(no_wrap=True)
-    bar.add_row(
-        ProgressBar(total=max(1, progress.tasks), completed=progress.done, width=30), Text(windows_line(standing))
-    )
+    drawn = ProgressBar(total=max(1, progress.tasks), completed=progress.done, width=30)
+    bar.add_row(drawn, Text(f"{windows_line(standing)}  {rate_line(standing)}"))
     lines = [Text(items_line(standing)), *(Text(each, style="yellow") for each in notes(standing))]
     return Group(_short(head), bar, *(_short(each) for each in lines))
 
@@ -147,16 +146,24 @@ def windows_line(standing: Standing) -> str:
     return said if left is None else said + screen.text(f"  ETA {lasting(left)}", f"  预计剩余 {lasting(left)}")
 
 
+def rate_line(standing: Standing) -> str:
+    rate = standing.items / max(standing.seconds, 0.5)
+    return screen.text(f"{rate:,.0f} items/s", f"每秒 {rate:,.0f} 条")
+
+
 def items_line(standing: Standing) -> str:
-    progress, rate = standing.progress, standing.items / max(standing.seconds, 0.5)
+    progress = standing.progress
     requests = max(progress.requests, standing.own.requests)
     return screen.text(
-        f"{standing.items:,} items: {progress.inserted:,} new, {progress.updated:,} changed,"
-        f" {progress.skipped:,} unchanged, {progress.quarantined:,} quarantined;"
-        f" {requests:,} requests; {rate:,.0f} items/s",
+        f"{_number(standing.items, 'item')}: {progress.inserted:,} new, {progress.updated:,} changed,"
+        f" {progress.skipped:,} unchanged, {progress.quarantined:,} quarantined; {_number(requests, 'request')}",
         f"条目 {standing.items:,}：新增 {progress.inserted:,}，更新 {progress.updated:,}，未变 {progress.skipped:,}，"
-        f"隔离 {progress.quarantined:,}；请求 {requests:,} 次；每秒 {rate:,.0f} 条",
+        f"隔离 {progress.quarantined:,}；请求 {requests:,} 次",
     )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def notes(standing: Standing) -> list[str]:
@@ -201,14 +208,22 @@ def seconds_left(standing: Standing) -> float | None:
 def trouble_line(trouble: Trouble) -> str:
     """What happened, and what follows from it."""
     code = code_of(trouble.code)
-    said = trouble.message or (code.message.in_language(screen.language()) if code else trouble.code)
+    said = what_happened(trouble.code, trouble.message)
     where = f"{moment(trouble.window_from)}: " if trouble.window_from else ""
     if trouble.status == "FAILED":
         remedy = f" {code.remedy.in_language(screen.language())}" if code else ""
         follows = screen.text(f"given up.{remedy}", f"已放弃。{remedy}")
     else:
         follows = screen.text("it is tried again", "将再次尝试")
-    return f"{where}{printable(said)} ({trouble.code}); {follows}"
+    return f"{where}{said}; {follows}"
+
+
+def what_happened(name: str, circumstances: str) -> str:
+    """The sentence of a code, and what is special about this case."""
+    code, more = code_of(name), printable(circumstances)
+    if code is None:
+        return f"{more or name} ({name})" if more else name
+    return f"{code.message.in_language(screen.language())} ({', '.join(filter(None, (name, more)))})"
 
 
 def code_of(name: str) -> ErrorCode | None:

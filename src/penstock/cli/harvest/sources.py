@@ -44,12 +44,12 @@ def sources(data: Data = None, as_json: AsJson = False) -> None:
         console.print(said, style="dim")
         return
     columns = [
-        screen.text("Source", "数据源"), screen.text("Name", "名称"), screen.text("Version", "版本"),
-        screen.text("Endpoints", "端点"), screen.text("Schedule", "计划"), screen.text("Applied", "应用于"),
-        screen.text("File", "文件"),
+        screen.text("Source", "数据源"), screen.text("Endpoints", "端点"), screen.text("Schedule", "计划"),
+        screen.text("State", "状态"),
     ]  # fmt: skip
     table = screen.table(columns, [_row(each) for each in listed])
-    table.columns[0].no_wrap = True
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     console.print(table)
     if any(each["state"] in {"differs", "not applied"} for each in listed):
         hint = screen.text("`penstock harvest apply --all` applies them.", "可用 penstock harvest apply --all 应用。")
@@ -95,20 +95,34 @@ def _described(source: "RegisteredSource | None", document: Mapping[str, Any], f
 
 
 def _row(each: dict[str, Any]) -> list[str | Text]:
-    state = screen.text(each["state"], _CHINESE[each["state"]])
-    named = "" if each["state"] == "applied" else f" {printable(each['file'] or '')}"  # where there is something to do
-    file = Text.assemble((state, _STYLES[each["state"]]), named)
     if each["source"] is None:
-        return ["", "", "", "", "", "", file]
-    schedules = [
-        f"{schedule['operation']} {schedule.get('every') or schedule.get('cron')}" for schedule in each["schedules"]
-    ]
-    return [
-        each["source"],
-        Text(printable(each["name"])),
-        "" if each["version"] is None else str(each["version"]),
-        ", ".join(each["endpoints"]),
-        "\n".join(schedules),
-        "" if each["applied_at"] is None else age(each["applied_at"]),
-        file,
-    ]
+        return ["", "", "", _state(each)]
+    schedules = [_schedule(each) for each in each["schedules"]]
+    name = Text.assemble(each["source"], "\n", (printable(each["name"]), "dim"))
+    return [name, "\n".join(each["endpoints"]), "\n".join(schedules), _state(each)]
+
+
+def _schedule(said: Mapping[str, Any]) -> str:
+    if every := said.get("every"):
+        return screen.text(f"{said['operation']} every {shortest(every)}", f"{said['operation']} 每 {shortest(every)}")
+    return f"{said['operation']} {said.get('cron')}"
+
+
+def shortest(duration: str) -> str:
+    """As people write it: 6h instead of PT6H."""
+    days, _, rest = duration.removeprefix("P").partition("T")
+    return (days + rest).lower() if rest == "" or days == "" else duration
+
+
+def _state(each: Mapping[str, Any]) -> Text:
+    """The file is named where there is something to do."""
+    said = screen.text(each["state"], _CHINESE[each["state"]])
+    state = Text(said, style=_STYLES[each["state"]])
+    if each.get("version") is not None:
+        applied = "" if each["applied_at"] is None else age(each["applied_at"])
+        state.append(
+            screen.text(f", version {each['version']}, {applied}", f"，版本 {each['version']}，{applied}"), "dim"
+        )
+    if each["state"] != "applied" and each["file"]:
+        state.append(f"\n{printable(each['file'])}", "dim")
+    return state

@@ -45,7 +45,9 @@ def register(app: typer.Typer) -> None:
 
 
 def standin(  # noqa: PLR0913  one parameter for each option
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The source to stand in for, such as crossref.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The source to stand in for, such as crossref; or generic.")
+    ],
     *,
     port: Annotated[int, typer.Option(help="0: any free port.", min=0, max=65_535)] = 0,
     records: Annotated[int, typer.Option(help="How many records it has.", min=1, max=1_000_000)] = 20_000,
@@ -54,7 +56,10 @@ def standin(  # noqa: PLR0913  one parameter for each option
     faults: Annotated[FaultLevel, typer.Option(help="How often it answers wrongly.")] = FaultLevel.NONE,
     no_limits: Annotated[bool, typer.Option("--no-limits", help="Do not refuse callers that are too fast.")] = False,
 ) -> None:
-    """Serve a local copy of a source's behaviour, with made-up records, until Ctrl-C."""
+    """Serve a local copy of a source's behaviour, with made-up records, until Ctrl-C.
+
+    `generic` is a plain API for a source file of your own: every pagination, every way to sign in.
+    """
     standins = load_standins()
     if name not in (*standins.NAMES, "oai_pmh"):
         listed = ", ".join(standins.NAMES)
@@ -100,10 +105,14 @@ def _introduce(wish: Wish, url: str, overrides: dict[str, Any]) -> None:
     screen.print_labelled(to, screen.text("Address", "地址"), url)
     screen.print_labelled(to, screen.text("Point at", "指向"), json.dumps(overrides, ensure_ascii=False))
     screen.print_labelled(to, screen.text("Control", "控制"), f"{url}/__control")
+    if wish.name == "generic":
+        who, kind = "none|header|query|body|bearer|oauth2|signed", "offset|page0|page1|token|url|time"
+        screen.print_labelled(to, screen.text("Paths", "路径"), f"/({who})/({kind})")
+        screen.print_labelled(to, screen.text("Key", "密钥"), "standin-key")
     to.print(
         screen.text(
-            f"  {wish.records:,} records; with the sections above a run of {wish.name} harvests them. Ctrl-C ends.",
-            f"  共 {wish.records:,} 条记录；在 {wish.name} 的运行参数中加入以上配置即可采集。Ctrl-C 结束。",
+            f"  {wish.records:,} records; a source file with the sections above asks here. Ctrl-C ends.",
+            f"  共 {wish.records:,} 条记录；在数据源文件中写入以上配置即可从这里采集。Ctrl-C 结束。",
         ),
         soft_wrap=True,
     )

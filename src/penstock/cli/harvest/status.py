@@ -1,7 +1,7 @@
 """`penstock harvest status`: how far each source is, what waits, what rests, what went wrong."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from penstock.cli import screen
 from penstock.cli.harvest.files import open_database
-from penstock.cli.harvest.run_screen import code_of, lasting, moment, reason
+from penstock.cli.harvest.run_screen import code_of, lasting, moment, reason, what_happened
 from penstock.cli.options import AsJson, Data
 from penstock.cli.screen import printable
 
@@ -37,12 +37,17 @@ def status(source: MaybeSource = None, data: Data = None, as_json: AsJson = Fals
         console.print(Text(said, style="dim"))
         return
     columns = [
-        screen.text("Source", "数据源"), screen.text("Operation", "操作"), screen.text("Watermark", "水位"),
-        screen.text("Behind", "落后"), screen.text("Tasks", "任务"), screen.text("Today", "今日"),
-        screen.text("Last", "最近"), screen.text("State", "状态"),
+        screen.text("Source", "数据源"), screen.text("Watermark", "水位"), screen.text("Behind", "落后"),
+        screen.text("Tasks", "任务"), screen.text("Today", "今日"),
+        screen.text("Last", "最近"),
     ]  # fmt: skip
     now = datetime.now(UTC)
-    console.print(screen.table(columns, [_row(row, now) for row in rows]))
+    table = screen.table(columns, [_row(row, now) for row in rows])
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    console.print(table)
+    for state, names in _rests(rows, now).items():
+        console.print(Text(f"‖ {state}: {', '.join(names)}", style="yellow"), soft_wrap=True)
     for row in rows:
         for error in row["errors"] or ():
             console.print(Text.assemble(("✗ ", "red"), error_line(row, error)), soft_wrap=True)
@@ -76,14 +81,12 @@ def _plain(value: Any) -> Any:
 def _row(row: Mapping[str, Any], now: datetime) -> list[str | Text]:
     watermark = row["watermark"]
     return [
-        f"{row['source']}/{row['endpoint']}",
-        row["operation"],
+        f"{row['source']}/{row['endpoint']}\n{row['operation']}",
         "" if watermark is None else moment(watermark),
         "" if watermark is None else lasting((now - watermark).total_seconds()),
         _tasks(row),
         f"{row['today']:,}",
         "" if row["last_at"] is None else lasting((now - row["last_at"]).total_seconds()),
-        _state(row, now),
     ]
 
 
@@ -97,22 +100,28 @@ def _tasks(row: Mapping[str, Any]) -> Text:
     return Text(", ").join(Text(said, style=style) for said, style in told) if told else Text("–", style="dim")
 
 
-def _state(row: Mapping[str, Any], now: datetime) -> Text:
-    until = row["resting_until"]
-    if until is None:
-        return Text(screen.text("working", "进行中") if row["queued"] or row["running"] else "", style="green")
-    why = printable(reason(row["resting_reason"]))
+def _rests(rows: Sequence[Mapping[str, Any]], now: datetime) -> dict[str, list[str]]:
+    """What does not go on just now, by the reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row["resting_until"] is not None:
+            found.setdefault(_rest(row, now), []).append(f"{row['source']}/{row['endpoint']} {row['operation']}")
+    return found
+
+
+def _rest(row: Mapping[str, Any], now: datetime) -> str:
+    until, why = row["resting_until"], printable(reason(row["resting_reason"]))
     if until - now > timedelta(days=365):
-        return Text(screen.text(f"held: {why}", f"已暂停：{why}"), style="yellow")
-    return Text(screen.text(f"resting until {moment(until)}: {why}", f"暂停至 {moment(until)}：{why}"), style="yellow")
+        return screen.text(f"held, {why}", f"已暂停，{why}")
+    return screen.text(f"resting until {moment(until)}, {why}", f"暂停至 {moment(until)}，{why}")
 
 
 def error_line(row: Mapping[str, Any], error: Mapping[str, Any]) -> str:
     """What went wrong and what to do."""
     code, language = code_of(str(error["code"])), screen.language()
-    said = printable(str(error["message"] or error["code"]))
-    remedy = f" {code.remedy.in_language(language)}" if code else ""
+    said = what_happened(str(error["code"]), str(error["message"] or ""))
+    remedy = f" {code.remedy.in_language(language)}." if code else ""
     where = f"{row['source']}/{row['endpoint']} {row['operation']}"
     window = f" {str(error['from'])[:16].replace('T', ' ')}" if error["from"] else ""
     again = screen.text("The next run takes it up again.", "下次运行会重新采集。")
-    return f"{where}{window}: {said} ({error['code']}).{remedy} {again}"
+    return f"{where}{window}: {said}.{remedy} {again}"

@@ -154,7 +154,12 @@ async def schedules_of(tx: Tx, source: str) -> int:
 
 
 # --- status ------------------------------------------------------------------------------------------------
-_STATUS = """
+# A window that another task has stored since is no failure any more.
+_STILL_FAILED = """t.status_code = 'FAILED' and not exists (
+      select from ing_plan q join ing_cursor c using (provenance_code, operation_code, cursor_key,
+        namespace_scope_code, namespace_key)
+      where q.id = t.plan_id and c.covered @> tstzrange(t.window_from, t.window_to))"""
+_STATUS = f"""
 select p.provenance_code as source, p.endpoint_name as endpoint, p.operation_code as operation,
   case when p.not_before > clock_timestamp() then p.not_before end as resting_until,
   case when p.not_before > clock_timestamp() then p.reason end as resting_reason,
@@ -163,7 +168,7 @@ from ing_partition p
 cross join lateral (
   select count(*) filter (where status_code = 'QUEUED') as queued,
     count(*) filter (where status_code in ('DISPATCHED', 'EXECUTING')) as running,
-    count(*) filter (where status_code = 'FAILED' and finished_at > now() - interval '7 days') as failed
+    count(*) filter (where finished_at > now() - interval '7 days' and {_STILL_FAILED}) as failed
   from ing_task t where t.provenance_code = p.provenance_code and t.endpoint_name = p.endpoint_name
     and t.operation_code = p.operation_code and t.status_code in ('FAILED', 'QUEUED', 'DISPATCHED', 'EXECUTING')
 ) t
@@ -174,8 +179,8 @@ left join lateral (
 ) c on true
 left join lateral (
   select max(created_at) as last_at,
-    coalesce(sum((stats ->> 'itemsCount')::bigint) filter (where created_at >= date_trunc('day', now(), 'UTC')), 0)
-      ::bigint as today
+    coalesce(sum((stats ->> 'inserted')::bigint + (stats ->> 'updated')::bigint + (stats ->> 'skipped')::bigint)
+      filter (where created_at >= date_trunc('day', now(), 'UTC')), 0)::bigint as today
   from ing_task_run_batch b where b.provenance_code = p.provenance_code and b.operation_code = p.operation_code
     and b.endpoint_name = p.endpoint_name and b.created_at >= now() - interval '30 days'
 ) b on true
@@ -184,7 +189,7 @@ left join lateral (
     select jsonb_build_object('code', t.error ->> 'code', 'message', t.error ->> 'message',
       'at', t.finished_at, 'from', t.window_from, 'to', t.window_to) as last
     from ing_task t where t.provenance_code = p.provenance_code and t.endpoint_name = p.endpoint_name
-      and t.operation_code = p.operation_code and t.status_code = 'FAILED' and t.error is not null
+      and t.operation_code = p.operation_code and t.error is not null and {_STILL_FAILED}
     order by t.finished_at desc nulls last limit 3) newest
 ) e on true
 where %(source)s::text is null or p.provenance_code = %(source)s
