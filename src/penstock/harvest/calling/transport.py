@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+import anyio
 import httpx
 
 import penstock
@@ -72,8 +73,9 @@ class Transport:
         self._clients.clear()
 
     def ready(self, sections: Sections) -> None:
-        """The first request of a process would otherwise wait for certificates to be read, permit in hand."""
+        """The first request of a process would otherwise wait for certificates and modules, permit in hand."""
         self._client(sections.http)
+        anyio.get_current_task()  # httpx loads its way of waiting when it first waits
 
     async def send(
         self, sections: Sections, request: Request, *, correlation_id: str, additions: Additions | None = None
