@@ -36,14 +36,14 @@ class TestReading:
     def test_times_are_dates_moments_or_so_long_ago(self, text, moment):
         assert read_moment(text, "--since", NOW) == moment
 
-    @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", ""])
+    @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "", "0001-01-01T00:00:00+14:00"])
     def test_other_times_are_refused(self, text):
         with pytest.raises(Refusal, match="--since"):
             read_moment(text, "--since")
 
     def test_parameters_are_pairs(self):
         assert read_params(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
-        for wrong in (["a"], ["=b"], ["a=1", "a=2"]):
+        for wrong in (["a"], ["=b"], ["a=1", "a=2"], ["a=\udcff"]):
             with pytest.raises(Refusal, match="--param"):
                 read_params(wrong)
 
@@ -52,6 +52,7 @@ class TestReading:
         [
             (("update", "x", "--signals", "--expression"), "Choose one"),
             (("update", "x", "--stale", "soon"), "write 30d"),
+            (("update", "x", "a\udcffb"), "ID a?b is not UTF-8 text"),
             (("update", "x", "--ids", "/nowhere/ids"), "cannot be read"),
             (("backfill", "x", "--since", "7d", "--standin", "--no-follow"), "leave --no-follow away"),
             (("plan", "x", "--standin"), "add --dry-run"),

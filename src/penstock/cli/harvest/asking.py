@@ -33,17 +33,27 @@ def read_moment(text: str | None, option: str, now: datetime | None = None) -> d
         pass
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise Refusal(
             f"{option} {text} is no time: write 2026-01-31, 2026-01-31T12:00:00Z, or 7d for seven days ago.",
             f"{option} {text} 不是有效时间：请写作 2026-01-31、2026-01-31T12:00:00Z，或 7d（七天前）。",
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def check_text(text: str, option: str) -> None:
+    """A terminal may hand over bytes that are no text, and no table can hold those."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = text.encode(errors="replace").decode()
+        raise Refusal(f"{option} {shown} is not UTF-8 text.", f"{option} {shown} 不是 UTF-8 文本。") from None
 
 
 def read_params(given: Sequence[str] | None) -> dict[str, str]:
     read: dict[str, str] = {}
     for each in given or ():
+        check_text(each, "--param")
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise Refusal(f"--param {each}: write KEY=VALUE.", f"--param {each}：请写作 KEY=VALUE。")

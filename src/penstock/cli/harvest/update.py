@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.harvest.asking import RECORDS, Records, Standin
+from penstock.cli.harvest.asking import RECORDS, Records, Standin, check_text
 from penstock.cli.harvest.carrying import Wish, carry_out
 from penstock.cli.harvest.reaching import OfEndpoint, SourceCode
 from penstock.cli.options import AsJson, Data
@@ -40,6 +40,8 @@ def update(  # noqa: PLR0913  one parameter for each option
 ) -> None:
     """Fetch records again that are stored already: by age, by rules, by signals, or by id."""
     named = (*(ids or ()), *_from_file(ids_file))
+    for each in ids or ():
+        check_text(each, "ID")
     if sum((stale is not None, expression, signals, bool(ids or ids_file))) > 1:
         raise Refusal(
             "Choose one: --stale, --expression, --signals, or ids.",

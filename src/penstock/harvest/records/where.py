@@ -158,7 +158,7 @@ class _Parser:
         if token.kind not in ("word", "quoted"):
             self._refuse(token, column.expected)
         text = re.sub(r'\\(["\\])', r"\1", token.text[1:-1]) if token.kind == "quoted" else token.text
-        if "\0" in text:
+        if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
             self._refuse(token, column.expected)
         try:
             return column.read(text)

@@ -66,6 +66,7 @@ class TestRefusing:
         ("text", "position", "expected"),
         [
             ("colour = red", 0, "updated_at"),
+            ("id = a\udcffb", 5, "a word"),
             ("updated_at = yesterday", 13, "2024-01-31"),
             ("updated_at ~ 2024", 11, "<="),
             ("deleted > true", 8, "="),
