@@ -97,8 +97,8 @@ def _parts(
 def _merged(source: Source, endpoint_name: str, run: Mapping[str, Any]) -> tuple[Merged, tuple[Level, ...]]:
     endpoint = source.endpoints[endpoint_name]
     levels = source.levels(endpoint_name)
-    if endpoint.linked_endpoint is not None:
-        link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint.linked_endpoint}}}
+    link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint.linked_endpoint}}}
+    if endpoint.linked_endpoint is not None and not any(level.sections == link for level in levels):
         levels = [Level("endpoint", levels[-1].origin if levels else source.provenance_code, link), *levels]
     whole = (*levels, Level("run", _THIS_RUN, run))
     return merge(whole), whole

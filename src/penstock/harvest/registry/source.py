@@ -61,9 +61,20 @@ class RegisteredSource:
         endpoint = self.document["endpoints"][endpoint_name]
         at = f"endpoints.{endpoint_name}"
         made = self._lines("source", "defaults", self.document["defaults"])
+        made += self._link(at, endpoint)
         made += self._lines("endpoint", f"{at}.defaults", endpoint.get("defaults", {}))
         made += self._lines("section", at, {name: endpoint[name] for name in SECTIONS if name in endpoint})
         return made
+
+    def _link(self, at: str, endpoint: Mapping[str, Any]) -> "list[Level]":
+        """The endpoint's own word for the details, at the key that has it in snapshots."""
+        from penstock.harvest.compiling.merge import Level
+
+        if endpoint.get("linkedEndpoint") is None:
+            return []
+        written = self.origins.get(f"{at}.linkedEndpoint")
+        link = {"batching": {"twoPhase": {"linkedEndpoint": endpoint["linkedEndpoint"]}}}
+        return [Level("endpoint", ENDPOINTS if written is None else f"{written} {at}", link)]
 
     def _lines(self, level: str, at: str, sections: Mapping[str, Any]) -> "list[Level]":
         from penstock.harvest.compiling.merge import Level

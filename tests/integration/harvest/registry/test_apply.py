@@ -118,7 +118,8 @@ class TestLevels:
         assert names == sorted(names, key=["source", "endpoint", "section"].index)
         endpoint = works().canonical()["endpoints"]["list"]
         assert together(levels, "source") == works().canonical()["defaults"]
-        assert together(levels, "endpoint") == endpoint["defaults"]
+        link = {"batching": {"twoPhase": {"linkedEndpoint": "one"}}}
+        assert together(levels, "endpoint") == link | endpoint["defaults"]
         unsaid = {"role", "default", "linkedEndpoint", "defaults"}
         assert together(levels, "section") == {key: value for key, value in endpoint.items() if key not in unsaid}
 

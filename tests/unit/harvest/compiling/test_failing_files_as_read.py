@@ -63,3 +63,20 @@ class TestAsRead:
             "09-key-in-the-address", "09-key-in-the-params", "09-key-in-the-query", "09-password-in-the-address",
             "09-password-of-the-proxy",
         ]  # fmt: skip
+
+
+class TestOrigins:
+    SHIPPED = sorted((Path(__file__).parents[4] / "sources").glob("*.yaml"))
+
+    @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+    @pytest.mark.parametrize("operation", list(Operation))
+    def test_the_line_that_a_value_comes_from_is_one_that_says_its_key(self, path: Path, operation: Operation):
+        document = read_source(path.read_bytes(), path.name)
+        source = RegisteredSource.of(document.canonical(), version=1, origins=document.origins, codes=CODES)
+        compiled = compile_spec(source, source.default_endpoint, operation, {}, terms_of(source))
+        written = {key: origin for key, origin in compiled.origins.items() if origin.level != "platform"}
+        assert len(written) > 20
+        lines = path.read_text().splitlines()
+        for key, origin in written.items():
+            line = int(origin.origin.split(":")[1].split()[0])
+            assert key.rpartition(".")[2] in lines[line - 1], (key, origin.origin)
