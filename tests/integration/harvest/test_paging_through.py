@@ -137,6 +137,24 @@ class TestTokens:
             assert task["code"] == "SOURCE_ENDLESS"
             assert await here.watermark() == made.start
 
+    async def test_a_window_whose_tokens_die_again_and_again_is_cut(self, beside):
+        """With a rest after every few requests that is longer than a token lives, it would never be read whole."""
+        made = library(500, days=0.2)
+        async with beside("crossref", made) as here:
+            await here.plan(since=made.start, until=made.end, run={"pagination": {"pageSize": 10}})
+
+            async def has_gone_on() -> bool:
+                return len(await here.requests()) >= before + 2
+
+            while "PARTIAL" not in await here.tasks():
+                before = len(await here.requests())
+                assert before < 200, "it begins again for ever"
+                await here.work_until(has_gone_on)
+                here.library.advance(timedelta(minutes=6))
+            await here.drain()
+            assert await here.stored() == here.served()
+            assert await here.tasks() == {"PARTIAL": 1, "SUCCEEDED": 2}
+
     async def test_a_full_page_without_a_token_is_asked_for_once_more(self, beside):
         made = Library(50, days=0.5, seed=3, habits=CALM)
         past(made)

@@ -153,6 +153,10 @@ class Course:
             return self.restart(position)
         return position
 
+    def is_worn(self, position: Position) -> bool:
+        """Its tokens have died again and again before it was read: it is too much for one go."""
+        return self.slice.dimension is Dimension.TIME and position.reading > _MOST_READINGS
+
     def restart(self, position: Position, known: int = 0) -> Position:
         """The list from the beginning; pending ids stay pending."""
         first = self.begin(anew=position.page == 0)

@@ -99,6 +99,8 @@ class TaskRun:
         position = await self._first_position()
         if position.is_finished:
             return await self._end_empty(position)
+        if self._course.is_worn(position) and await self._cut_worn():
+            return Outcome(RunStatus.PARTIAL, TaskStatus.PARTIAL)
         while (ask := self._course.ask(position)) is not None:
             if early := self._reason_to_yield():
                 return await self._end(Ending(RunStatus.PARTIAL, TaskStatus.QUEUED, early))
@@ -254,6 +256,18 @@ class TaskRun:
         metrics.count_error(self._work.partition, error_codes.SOURCE_TRUNCATED)
         log.error("slice.too_full", **self._names(), reason=overflow.reason)
         return await self._end(self._failed({"code": error_codes.SOURCE_TRUNCATED.code, "message": overflow.reason}))
+
+    async def _cut_worn(self) -> bool:
+        """False: it is as small as can be, and is read once more."""
+        reason = "the source forgets its tokens before the window is read"
+        async with self._tools.database.transaction() as tx:
+            await leases.assert_held(tx, TASKS, self._work.held.lease)
+            if not await cut(tx, self._work, Overflow(reason, self._course.slice.span)):
+                return False
+            await settle.end(tx, self._work.held, Ending(RunStatus.PARTIAL, TaskStatus.PARTIAL, "cut"))
+        metrics.CUTS.labels(*self._work.partition).inc()
+        log.warning("slice.cut", **self._names(), reason=reason)
+        return True
 
     # When it goes wrong --------------------------------------------------------------------------------------
     async def _after_failure(self, ask: Ask, position: Position, failure: PenstockError) -> Position | Outcome:
