@@ -9,7 +9,8 @@ from rich.console import Console
 
 from penstock import cli
 from penstock.cli.harvest.asking import read_moment, read_params
-from penstock.cli.harvest.rehearsal import first_day, is_local, port_for
+from penstock.cli.harvest.carrying import Wish, conclude
+from penstock.cli.harvest.rehearsal import STANDIN_GONE, first_day, is_local, port_for
 from penstock.cli.harvest.run_screen import _picture, items_line, notes, seconds_left, trouble_line
 from penstock.cli.harvest.running import Ended, Standing
 from penstock.cli.screen import Refusal
@@ -130,6 +131,12 @@ class TestWhereItStands:
     def test_one_is_not_many(self):
         line = items_line(standing(requests=1, inserted=1))
         assert line == "1 item: 1 new, 0 changed, 0 unchanged, 0 quarantined; 1 request"
+
+    def test_a_stand_in_that_another_command_has_stopped_is_not_waited_for(self, capsys):
+        ended = Ended(standing(tasks=2), is_interrupted=False, waits_for=STANDIN_GONE)
+        conclude(Wish("crossref", None, standin=10), ended)
+        assert ended.exit_code == 1
+        assert "Run the same command again" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("failed", "interrupted", "waits", "code"),

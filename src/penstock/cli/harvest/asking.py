@@ -19,7 +19,9 @@ Params = Annotated[
 Standin = Annotated[
     bool, typer.Option("--standin", help="Harvest a local stand-in with made-up records instead of the real service.")
 ]
-Records = Annotated[int, typer.Option(min=1, max=1_000_000, help="With --standin: how many records it has.")]
+Records = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="With --standin: how many records it has; the same in later runs.")
+]
 RECORDS = 20_000
 
 

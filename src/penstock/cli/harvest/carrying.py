@@ -237,6 +237,11 @@ def _stopped(standing: Any) -> str:
 def _failed(wish: Wish, ended: "Ended") -> str:
     from penstock.cli.harvest.run_screen import code_of, what_happened
 
+    if ended.waits_for == rehearsal.STANDIN_GONE:
+        return screen.text(
+            "Not finished: another command with --standin has ended and holds the source. Run the same command again.",
+            "尚未完成：另一个带 --standin 的命令已结束，并暂停了该数据源。请再次运行同一命令。",
+        )
     if ended.waits_for and not ended.troubles:
         return screen.text(
             f"Not finished: the rest waits for {ended.waits_for}. Run the same command later.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DAYS = 7
 RATE = 50  # requests a second: a real source would be asked far more gently
 _FIRST_PORT = 18_700
-_REASON = "stand-in stopped"
+STANDIN_GONE = "stand-in stopped"  # why a source is held while no command serves its stand-in
 _LONG = timedelta(days=3650)
 _LATENCY = 0.1
 _OLD_ENOUGH = timedelta(days=3)
@@ -91,13 +91,13 @@ async def stage(desk: "HarvestDesk", source: str, records: int) -> AsyncIterator
     library = standins.Library(records, days=DAYS, start=start)
     async with standins.standin(source, library, port=port, enforce_rate=False, latency=_LATENCY) as api:
         async with desk.database.transaction() as tx:
-            await store.release_source(tx, source, _REASON)
+            await store.release_source(tx, source, STANDIN_GONE)
         try:
             usual, by_id = (_run(standins.overrides(source, api.url, detail=each), start) for each in (None, True))
             yield Stage(api.url, usual, by_id, applied_from)
         finally:
             async with desk.database.transaction() as tx:
-                await store.hold_source(tx, source, _LONG, _REASON)
+                await store.hold_source(tx, source, _LONG, STANDIN_GONE)
 
 
 def first_day(first_run: datetime) -> datetime:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.cli.harvest.desk import owner
+from penstock.cli.harvest.rehearsal import STANDIN_GONE
 from penstock.harvest import overview
 from penstock.harvest.executing.store import release_source
 from penstock.harvest.overview import Progress, Trouble
@@ -191,5 +192,5 @@ class Harvest:
             self._told.append(trouble)
             self._view.trouble(trouble)
         self._view.show(now)
-        if now.progress.resting_reason in _HOPELESS:
+        if now.progress.resting_reason in {*_HOPELESS, STANDIN_GONE}:
             self._halt.set()
