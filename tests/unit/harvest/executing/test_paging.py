@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -360,3 +361,37 @@ class TestDetails:
     def test_an_id_that_is_listed_twice_is_fetched_once(self):
         [position] = walk(self.ROAD, [Page(ids=["a", "b", "a"], served=3)])
         assert position.pending == ("a", "b")
+
+
+class TestBeginningAnew:
+    TWO_PHASES: ClassVar[dict[str, Any]] = {
+        "batching": {"idBatchSize": 4, "twoPhase": {"enabled": True, "linkedEndpoint": "d", "threshold": 50}},
+        "detail": {},
+    }
+    TOKENS = course(
+        pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n", "tokenTtl": "5m"}, **TWO_PHASES
+    )
+
+    def test_ids_that_are_pending_stay_so(self):
+        [after] = walk(self.TOKENS, [page(10, next_token="b")])
+        anew = self.TOKENS.resume(after, START + timedelta(minutes=6))
+        assert (anew.page, anew.reading, anew.pending) == (0, 2, after.pending)
+        assert len(anew.pending) == 10
+
+    def test_a_list_that_has_ended_needs_its_token_no_more(self):
+        after = walk(self.TOKENS, [page(10, next_token="b"), page(3, 10)])[-1]
+        assert after.is_listed
+        assert self.TOKENS.resume(after, START + timedelta(days=1)) == after
+
+    def test_a_source_that_goes_on_refusing_is_not_asked_for_ever(self):
+        [after] = walk(self.TOKENS, [page(10, next_token="b")])
+        tries = 0
+        while tries < 9 and self.TOKENS.may_restart(self.TOKENS.ask(after), after):
+            after = msgspec.structs.replace(self.TOKENS.restart(after), page=1, token="b")
+            tries += 1
+        assert tries == 2
+
+    def test_a_window_that_is_halved_leaves_no_ids_of_the_whole(self):
+        road = course(pagination={"type": "TIME", "pageSize": 10, "ceiling": 10}, **self.TWO_PHASES)
+        [after] = walk(road, [page(10)])
+        assert (after.pending, after.since) == ((), DAY.start)
