@@ -153,6 +153,17 @@ class TestKilled:
         assert is_whole(home, "pubmed")
 
 
+class TestTwoAtOnce:
+    def test_commands_on_one_source_share_its_stand_in_and_leave_it_at_rest(self, home):
+        first = begin(home, "run", "europepmc", "--standin", "--records", "2000")
+        second = begin(home, "backfill", "europepmc", "--standin", "--records", "2000", "--since", "20d")
+        told = [process.communicate(timeout=60)[0] for process in (first, second)]
+        assert (first.returncode, second.returncode) == (0, 0), told
+        assert set(stored(home, "europepmc")) == set(expected("europepmc", 2000))
+        row, *_ = json.loads(run(home, "status", "europepmc", "--json").stdout)
+        assert row["resting_reason"] == "stand-in stopped"
+
+
 class TestWhatAPersonSees:
     def test_numbers_while_it_runs_and_how_to_go_on_after_ctrl_c(self, home, monkeypatch):
         monkeypatch.chdir(ROOT)

@@ -5,14 +5,17 @@ in its newest plan says. The stand-in's records and port are the same at every r
 run still find what they were planned for. While no stand-in runs, its tasks rest.
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+import httpx
 
 from penstock.cli.harvest.files import read_files, sources_directory
 from penstock.cli.harvest.standin import load_standins, standin_root
@@ -20,6 +23,7 @@ from penstock.cli.screen import Refusal
 
 if TYPE_CHECKING:
     from penstock.harvest.desk import HarvestDesk
+    from penstock.kernel.db import Tx
 
 DAYS = 7
 RATE = 50  # requests a second: a real source would be asked far more gently
@@ -70,7 +74,7 @@ def is_local(url: str) -> bool:
 
 @asynccontextmanager
 async def stage(desk: "HarvestDesk", source: str, records: int) -> AsyncIterator[Stage]:
-    """Serve the stand-in; in the end, its tasks are put to rest."""
+    """Serve the stand-in, or use the one that another command serves; when the last has ended, its tasks rest."""
     from penstock.harvest import overview
     from penstock.harvest.executing import store
 
@@ -87,17 +91,54 @@ async def stage(desk: "HarvestDesk", source: str, records: int) -> AsyncIterator
         known = await overview.last_base_url(tx, source)
         is_awaited = bool(await overview.live_plans(tx, source))
     start = first_day(known[1] if known else datetime.now(UTC))
-    port = port_for(known[0] if known else None, preferred=_FIRST_PORT + _place(standins, source), is_fixed=is_awaited)
+    preferred = _FIRST_PORT + _place(standins, source)
     library = standins.Library(records, days=DAYS, start=start)
-    async with standins.standin(source, library, port=port, enforce_rate=False, latency=_LATENCY) as api:
-        async with desk.database.transaction() as tx:
-            await store.release_source(tx, source, STANDIN_GONE)
-        try:
-            usual, by_id = (_run(standins.overrides(source, api.url, detail=each), start) for each in (None, True))
-            yield Stage(api.url, usual, by_id, applied_from)
-        finally:
+    async with desk.database.statement() as connection:  # its lock lasts as long as we use the stand-in
+        await overview.share_standin(connection, source)
+        async with AsyncExitStack() as stack:
+            url = await _shared(known[0] if known else None, preferred)
+            if url is None:
+                port = port_for(known[0] if known else None, preferred=preferred, is_fixed=is_awaited)
+                options = {"port": port, "enforce_rate": False, "latency": _LATENCY}
+                try:
+                    api = await stack.enter_async_context(standins.standin(source, library, **options))
+                    url = api.url
+                    stack.push_async_callback(_put_to_rest, desk, connection, source)
+                except OSError:  # another command began to serve it in the same moment
+                    url = await _shared(known[0] if known else None, preferred)
+                    if url is None:
+                        raise
             async with desk.database.transaction() as tx:
-                await store.hold_source(tx, source, _LONG, STANDIN_GONE)
+                await store.release_source(tx, source, STANDIN_GONE)
+            usual, by_id = (_run(standins.overrides(source, url, detail=each), start) for each in (None, True))
+            yield Stage(url, usual, by_id, applied_from)
+
+
+async def _put_to_rest(desk: "HarvestDesk", connection: "Tx", source: str) -> None:
+    """Not before the last command that uses our stand-in has ended."""
+    from penstock.harvest import overview
+    from penstock.harvest.executing import store
+
+    await overview.let_go_of_standin(connection, source)
+    while not await overview.is_standin_unused(connection, source):  # noqa: ASYNC110  other processes' locks
+        await asyncio.sleep(0.5)
+    async with desk.database.transaction() as tx:
+        await store.hold_source(tx, source, _LONG, STANDIN_GONE)
+
+
+async def _shared(last_url: str | None, preferred: int) -> str | None:
+    """The stand-in that another command serves at the source's port, if one does."""
+    async with httpx.AsyncClient(timeout=2.0, trust_env=False) as client:
+        for port in dict.fromkeys((urlsplit(last_url or "").port, preferred)):
+            if port is None or _is_free(port):
+                continue
+            try:
+                answer = await client.get(f"http://127.0.0.1:{port}/__control")
+            except httpx.HTTPError:
+                continue
+            if answer.status_code == 200 and answer.headers.get("X-Control"):
+                return f"http://127.0.0.1:{port}"
+    return None
 
 
 def first_day(first_run: datetime) -> datetime:

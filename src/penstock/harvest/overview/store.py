@@ -146,6 +146,21 @@ async def last_base_url(tx: Tx, source: str) -> tuple[str, datetime] | None:
     return None if row is None else (row["url"] or "", row["first"])
 
 
+async def share_standin(tx: Tx, source: str) -> None:
+    """Held by everybody who uses the stand-in of a source, for as long as the connection lives, or until let go."""
+    await tx.execute("select pg_advisory_lock_shared(hashtextextended(%s, 0))", (f"standin {source}",))
+
+
+async def let_go_of_standin(tx: Tx, source: str) -> None:
+    await tx.execute("select pg_advisory_unlock_shared(hashtextextended(%s, 0))", (f"standin {source}",))
+
+
+async def is_standin_unused(tx: Tx, source: str) -> bool:
+    """True when nobody shares it, and then nobody new does before the connection lets go."""
+    row = await fetch_one(tx, "select pg_try_advisory_lock(hashtextextended(%s, 0)) as alone", (f"standin {source}",))
+    return bool(row and row["alone"])
+
+
 async def schedules_of(tx: Tx, source: str) -> int:
     row = await fetch_one(
         tx, "select count(*) as n from reg_schedule where provenance_code = %s and is_active", (source,)

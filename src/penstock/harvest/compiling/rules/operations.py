@@ -61,7 +61,27 @@ def _namespace(case: Case) -> list[Complaint]:
                 "an endpoint with params cannot share the GLOBAL watermark: records would be left out",
             )
         ]
+    others = [] if window.namespace != "GLOBAL" else _others_with_global(case)
+    if case.operation is Operation.HARVEST and others:
+        return [
+            Complaint(
+                "window.namespace",
+                f"端点 {others[0]} 也使用 GLOBAL 水位：一个端点读过的时间窗会被另一个当作已入库，造成漏数",
+                f"{others[0]} uses the GLOBAL watermark too: what one of them has read would count as stored for both",
+            )
+        ]
     return []
+
+
+def _others_with_global(case: Case) -> list[str]:
+    """Other endpoints to search that say GLOBAL at any level."""
+    source = case.source
+    return [
+        name
+        for name, endpoint in source.endpoints.items()
+        if name != case.main.endpoint_name and endpoint.role == "SEARCH"
+        if any(level.sections.get("window", {}).get("namespace") == "GLOBAL" for level in source.levels(name))
+    ]
 
 
 OPERATIONS = Rule(8, "operation", "命名空间与方向符合操作类型", "cursor and namespace fit the operation", _check)
