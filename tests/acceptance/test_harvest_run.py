@@ -155,12 +155,12 @@ class TestKilled:
 
 class TestTwoAtOnce:
     def test_commands_on_one_source_share_its_stand_in_and_leave_it_at_rest(self, home):
-        first = begin(home, "run", "europepmc", "--standin", "--records", "2000")
-        second = begin(home, "backfill", "europepmc", "--standin", "--records", "2000", "--since", "20d")
+        first = begin(home, "run", "arxiv", "--standin", "--records", "2000")
+        second = begin(home, "backfill", "arxiv", "--standin", "--records", "2000", "--since", "20d")
         told = [process.communicate(timeout=60)[0] for process in (first, second)]
         assert (first.returncode, second.returncode) == (0, 0), told
-        assert set(stored(home, "europepmc")) == set(expected("europepmc", 2000))
-        row, *_ = json.loads(run(home, "status", "europepmc", "--json").stdout)
+        assert set(stored(home, "arxiv")) == set(expected("arxiv", 2000))
+        row, *_ = json.loads(run(home, "status", "arxiv", "--json").stdout)
         assert row["resting_reason"] == "stand-in stopped"
 
 
