@@ -12,7 +12,7 @@ SEED = 20261
 @pytest.mark.timeout(150)
 class TestUploadsUnderFire:
     def test_every_file_ends_as_it_was_sent(self, fresh_home: Path):
-        counted = upload_soak.run(fresh_home, seed=SEED, uploads=10, seconds=100)
-        assert counted["files"] == 10
-        assert counted["servers killed"] >= 1  # a fast machine is done before many can be
-        assert counted["connections cut"] >= 1
+        counted = upload_soak.run(fresh_home, seed=SEED, uploads=16, seconds=120)
+        assert counted["files"] == 16
+        assert counted["servers killed"] >= 3
+        assert counted["connections cut"] >= 3

@@ -81,7 +81,9 @@ class Soak:
         what = self.random.choices(["kill", "cut", "cut mid-way", "stall", "nothing"], [4, 1, 3, 2, 2])[0]
         server = self.random.choice(self.servers)
         if what == "kill" and not server.is_up():
-            what = "nothing"  # killed before it is back, it would never do anything on a slow machine
+            # Killed before it is back, it would never do anything on a slow machine: then it is the other one's turn.
+            up = [each for each in self.servers if each.is_up()]
+            server, what = (up[0], what) if up else (server, "nothing")
         self.counted[what] = self.counted.get(what, 0) + 1
         if what == "kill":
             server.kill()
