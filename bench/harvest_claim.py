@@ -2,7 +2,8 @@
 
 The bare claim takes the first of one partition after another with `for update skip locked`: no fairness, no limits of
 how many run at once, no run. Ours is what executors call; latency is that of the claim alone, and each claimed
-task is let go again, so that the queue stays as it is.
+task is let go again, so that the queue stays as it is. Twice: without a pause, which is as much as this machine can do
+and shows how claimers are in each other's way, and with tasks of 50 ms, which is short for a request.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import uvloop
 
 from bench import servers
 from penstock.harvest.executing import settle
@@ -92,9 +94,15 @@ async def _our_release(database: Database, held: Any) -> None:
         await settle.end(tx, held, _GIVEN_BACK, source=TaskStatus.DISPATCHED)
 
 
+async def _our_release_later(database: Database, held: Any) -> None:
+    await asyncio.sleep(0.05)
+    await _our_release(database, held)
+
+
 CANDIDATES: dict[str, tuple[Claim, Release]] = {
     "bare": (_bare_claim, _bare_release),
     "ours": (_our_claim, _our_release),
+    "ours_with_tasks": (_our_claim, _our_release_later),
 }
 
 
@@ -183,6 +191,6 @@ def run() -> dict[str, Any]:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case [which, url, process]:
-            asyncio.run(_claimers(url, which, process))
+            uvloop.run(_claimers(url, which, process))
         case _:
             sys.stdout.write(json.dumps(run(), indent=2) + "\n")

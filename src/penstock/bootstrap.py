@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -19,9 +19,6 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
-from penstock.harvest.desk import HarvestDesk
-from penstock.harvest.executing import sweep_tasks
-from penstock.harvest.planning import Schedules
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
@@ -58,6 +55,9 @@ from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
 from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Expiry, Uploads, UploadSettings
+
+if TYPE_CHECKING:
+    from penstock.harvest.desk import HarvestDesk
 
 log = structlog.get_logger(__name__)
 
@@ -126,7 +126,9 @@ class Parts:
         )  # fmt: skip
 
     @cached_property
-    def harvest(self) -> HarvestDesk:
+    def harvest(self) -> "HarvestDesk":
+        from penstock.harvest.desk import HarvestDesk  # slow to import, and not every role needs it
+
         gate = RateGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
         return HarvestDesk(self.database, gate, self.settings.harvest, self.clock)
 
@@ -168,8 +170,13 @@ class Parts:
             Duty("jobs.sweep_admissions", timedelta(minutes=10), self._sweep_admissions),
             Duty("jobs.remove_files", timedelta(seconds=10), self._remove_files),
             Duty("harvest.sweep", self.settings.harvest.lease_seconds / 4, self._sweep_tasks),
-            *Schedules(self.harvest.planner).duties(),
+            *self._schedules(),
         ]
+
+    def _schedules(self) -> list[Duty]:
+        from penstock.harvest.planning import Schedules  # as above
+
+        return Schedules(self.harvest.planner).duties()
 
     async def _wake_deliverers(self, slot: int) -> None:
         try:
@@ -202,6 +209,8 @@ class Parts:
         await documents.sweep_admissions(self.desk)
 
     async def _sweep_tasks(self, fence: Fence) -> None:  # noqa: ARG002  as above
+        from penstock.harvest.executing import sweep_tasks  # as above
+
         await sweep_tasks(self.database, most_attempts=self.settings.harvest.attempts)
 
     async def _remove_files(self, fence: Fence) -> None:  # noqa: ARG002  as above
@@ -278,8 +287,13 @@ async def started(
             ),
             uploads, await _examiner(settings, role, stack),
         )  # fmt: skip
-        stack.push_async_callback(parts.harvest.close)
+        stack.push_async_callback(_close_harvest, parts)
         yield parts
+
+
+async def _close_harvest(parts: Parts) -> None:
+    if "harvest" in vars(parts):  # somebody used it
+        await parts.harvest.close()
 
 
 async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:

@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote
 
-import cel
-
+from penstock.harvest import cel
 from penstock.harvest.functions import FUNCTIONS, Failures, bound_to
 from penstock.harvest.spec import Expr
 from penstock.kernel import error_codes

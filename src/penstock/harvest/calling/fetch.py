@@ -8,7 +8,7 @@ the task goes back to the queue. Invariant: every request has its own permit, an
 import inspect
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -28,6 +28,7 @@ from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.rategate import Outcome
 
 T = TypeVar("T")
+_KEPT = 65_536  # bytes of an answer that was read; samples of it are shorter
 _PASSING = (error_codes.SOURCE_UNAVAILABLE, error_codes.SOURCE_ANSWER_INVALID)
 
 
@@ -46,7 +47,7 @@ class Order(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[T]):
-    """A page, how it was got, and the mask for samples of it."""
+    """A page, how it was got, and the mask for samples of it. Of an answer that was read only the beginning is kept."""
 
     answer: Answer
     evidence: dict[str, Any]
@@ -127,6 +128,8 @@ class _Fetching(Generic[T]):
         hints = hints_of(answer.headers, self._clock.now())
         self._judge(answer, hints)
         page = await self._read(answer)
+        if self._order.read is not None:
+            answer = replace(answer, body=answer.body[:_KEPT])
         metrics.REQUESTS.labels(*self._where, "ok").inc()
         behind = date_behind(answer.headers, self._clock.now())
         return Fetched(answer, evidence.told(self._mask), behind, page, self._mask)

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-import cel
-
+from penstock.harvest import cel
 from penstock.harvest.spec import Sections
 
 TemplateCheck = Callable[[str, Sequence[str]], str | None]  # text, allowed functions -> what is wrong with it

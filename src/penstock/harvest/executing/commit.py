@@ -232,7 +232,7 @@ def _batch_stats(batch: Batch, counts: Counts) -> dict[str, Any]:
         "failed": len(page.faults), "latencyMs": evidence.get("latencyMs"), "retryCount": evidence.get("retryCount", 0),
         "429Count": evidence.get("429Count", 0), "hasNext": not batch.after.is_finished,
         "nextHint": {"token": batch.after.token, "page": batch.after.page, "url": batch.after.url},
-        "http": {"status": batch.fetched.answer.status, "bytes": len(batch.fetched.answer.body)},
+        "http": {"status": batch.fetched.answer.status, "bytes": evidence["response"]["bytes"]},
         **dict(batch.remarks),
     }  # fmt: skip
 
