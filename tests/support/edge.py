@@ -1,5 +1,7 @@
 """The edge's parts, made of real servers, for tests that speak HTTP or gRPC."""
 
+import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +29,7 @@ from penstock.kernel.webhooks import WebhookSettings
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Uploads, UploadSettings
 
+_random = random.SystemRandom()  # tests may seed the other
 SECRET = "a secret of at least thirty-two bytes"
 
 
@@ -110,10 +113,12 @@ def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: 
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Outside the range from which systems give ports by themselves: nobody gets this one before it is used."""
+    while True:
+        port = _random.randint(12_000, 31_999)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def _topic_name(_tx: Tx, topic: str) -> dict[str, Any]:
