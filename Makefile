@@ -19,13 +19,13 @@ $(RUN): requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing pinned requirements into $(VENV) (about a minute the first time) ..."
-	@$(PIP) --require-hashes -r requirements/run.txt -r requirements/build.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/run.txt -r requirements/build.txt  # complete lists
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $(RUN)
 
 $(STAMP): $(RUN) requirements/dev.txt
 	@echo "Installing the tools for development ..."
-	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/dev.txt
 	@touch $(STAMP)
 
 $(CLIENTS): $(STAMP) tests/browser/package-lock.json tests/install.sh

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from penstock.api.http_status import status_of
 from penstock.bootstrap import GROUPS
 from penstock.documents.states import JOB, PAGE
+from penstock.extraction.states import TASK as ETL_TASK
 from penstock.harvest.durations import iso_text
 from penstock.harvest.registry.document import CredentialEntry, Endpoint, Schedule, SecretPlace, SourceDocument
 from penstock.harvest.registry.schema import schema_text
@@ -26,7 +27,7 @@ from penstock.kernel.workers import WORKER
 from penstock.uploads.tus.states import UPLOAD
 
 DOCS = Path(__file__).parent
-MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN)
+MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN, ETL_TASK)
 _WORDS = {str: "text", int: "number", float: "number", bool: "yes or no", timedelta: "duration", datetime: "time"}
 _MADE = "<!-- Made from code by `make docs`; do not edit. -->"
 

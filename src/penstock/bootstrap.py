@@ -19,6 +19,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
+from penstock.extraction.settings import EtlSettings
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.budget import Budgets
@@ -85,6 +86,7 @@ class Settings:
     telemetry: TelemetrySettings
     documents: documents.DocumentSettings
     harvest: HarvestSettings
+    etl: EtlSettings
 
 
 GROUPS: Mapping[str, type[SettingsGroup]] = {field.name: field.type for field in fields(Settings)}  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """One root error. A code says what happened, its kind says what the edges make of it.
 
-The table of codes is `error_codes.py`. Domains raise `PenstockError(error_codes.X, detail=...)`; only the
+The table of codes is `error_codes/`. Domains raise `PenstockError(error_codes.X, detail=...)`; only the
 edges know HTTP, gRPC or retry policies. The sentence for people is chosen from the table at the edge, so
 a code means the same in every language.
 """

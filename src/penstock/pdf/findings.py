@@ -15,7 +15,7 @@ _SHORT = 200
 class Issue:
     """One reason to refuse the file."""
 
-    code: str  # of kernel/error_codes.py
+    code: str  # of kernel/error_codes
     place: str = ""  # such as "page 3, annotation 2 (object 17)"
     detail: str = ""
 

@@ -1,0 +1,52 @@
+"""The settings of ETL."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PositiveInt, SecretStr
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel.settings import SettingsGroup
+
+
+class EtlSettings(SettingsGroup):
+    """How documents are read and turned into JSON: who does it, how often it is tried, where chunks begin."""
+
+    model_config = SettingsConfigDict(env_prefix="ETL_")
+
+    queue_size: PositiveInt = Field(1000, description="Tasks that may wait; more are refused until some are done")
+    worker_count: PositiveInt = Field(3, description="Tasks at once in one worker process")
+    task_timeout: timedelta = Field(
+        timedelta(seconds=600), description="A stage that shows no progress for so long is given up and tried again"
+    )
+    cache_dir: Path = Field(Path(".mineru_cache"), description="Where files are kept while they are worked on")
+    rules_dir: Path = Field(Path(".etl_rules"), description="Directory of rule files, for the command line")
+    redis_url: SecretStr = Field(
+        SecretStr(""), description="Redis of run states and jobs; empty: the one of PENSTOCK_REDIS_URL"
+    )
+    redis_prefix: str = Field("etl:", description="Begins the Redis keys of tasks, after the product's own prefix")
+    state_ttl_seconds: timedelta = Field(timedelta(days=1), description="How long Redis remembers a task that runs")
+    ended_ttl_seconds: timedelta = Field(timedelta(hours=1), description="How long Redis remembers a task that ended")
+    arq_queue_name: str = Field("etl", description="The ARQ queue of ETL jobs")
+    ocr_max_attempts: PositiveInt = Field(3, description="How often reading is tried before the task fails")
+    postprocess_max_attempts: PositiveInt = Field(3, description="How often post-processing is tried")
+    retry_backoff_base_seconds: timedelta = Field(
+        timedelta(seconds=5), description="Pause after the first failed attempt; doubled after each further one"
+    )
+    retry_backoff_max_seconds: timedelta = Field(timedelta(minutes=5), description="Longest pause between attempts")
+    lease_seconds: timedelta = Field(
+        timedelta(seconds=30), description="A task whose worker is silent for so long is given to another"
+    )
+    postprocess_chunk_threshold_chars: PositiveInt = Field(
+        48_000, description="Longer documents are worked on in chunks unless the rule says otherwise"
+    )
+    postprocess_chunk_size_chars: PositiveInt = Field(16_000, description="About how long a chunk is")
+    postprocess_max_chunks: PositiveInt = Field(200, description="A document that needs more chunks is refused")
+    postprocess_large_strategy: Literal["chunked-summarize", "chunked-extract"] = Field(
+        "chunked-extract", description="The strategy for documents above the threshold"
+    )
+    global_rule_enabled: bool = Field(True, description="Whether tasks without a rule use the built-in one")
+    global_rule_id: int | None = Field(None, description="Another rule to use for tasks that name none")
+    provider: str = Field("local", description="Who reads documents: local, mineru, or an installed provider")
+    max_file_mb: PositiveInt = Field(200, description="Largest document in MiB")

@@ -1,0 +1,1 @@
+"""One port to language models, its adapter, its budget."""

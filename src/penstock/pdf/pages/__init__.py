@@ -1,0 +1,1 @@
+"""The pages of a document: text with places, tables with cells, pictures with placements."""
