@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from pypdfium2 import raw
 
+from penstock.pdf.matrices import IDENTITY, Matrix, matrix_of, times
 from penstock.pdf.metrics import PageMetrics
 from penstock.pdf.opening import opened_document, opened_page
 from penstock.pdf.rendering import ink_of
@@ -21,8 +22,6 @@ _MANY = 200  # from so many characters on, spaces among them make no difference
 _FORM_DEPTH = 12
 _OBJECTS = 200_000  # per page, all forms together
 _INVISIBLE = raw.FPDF_TEXTRENDERMODE_INVISIBLE
-Matrix = tuple[float, float, float, float, float, float]
-_IDENTITY: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -120,7 +119,7 @@ def _content_of(page: Any, box: _Box) -> _Content:
 def _objects(page: Any) -> Iterator[tuple[Any, int, Matrix]]:
     """All objects, those of forms included, with the matrix of the forms they are in."""
     for index in range(raw.FPDFPage_CountObjects(page)):
-        yield from _unfolded(raw.FPDFPage_GetObject(page, index), _IDENTITY, 0)
+        yield from _unfolded(raw.FPDFPage_GetObject(page, index), IDENTITY, 0)
 
 
 def _unfolded(item: Any, matrix: Matrix, depth: int) -> Iterator[tuple[Any, int, Matrix]]:
@@ -128,33 +127,14 @@ def _unfolded(item: Any, matrix: Matrix, depth: int) -> Iterator[tuple[Any, int,
     if kind != raw.FPDF_PAGEOBJ_FORM:
         yield item, kind, matrix
     elif depth < _FORM_DEPTH:
-        inner = _times(_matrix_of(item), matrix)
+        inner = times(matrix_of(item), matrix)
         for index in range(max(0, raw.FPDFFormObj_CountObjects(item))):
             yield from _unfolded(raw.FPDFFormObj_GetObject(item, index), inner, depth + 1)
 
 
-def _matrix_of(item: Any) -> Matrix:
-    found = raw.FS_MATRIX()
-    if not raw.FPDFPageObj_GetMatrix(item, found):
-        return _IDENTITY
-    return found.a, found.b, found.c, found.d, found.e, found.f
-
-
-def _times(m: Matrix, n: Matrix) -> Matrix:
-    """First m, then n."""
-    return (
-        m[0] * n[0] + m[1] * n[2],
-        m[0] * n[1] + m[1] * n[3],
-        m[2] * n[0] + m[3] * n[2],
-        m[2] * n[1] + m[3] * n[3],
-        m[4] * n[0] + m[5] * n[2] + n[4],
-        m[4] * n[1] + m[5] * n[3] + n[5],
-    )
-
-
 def _placed(image: Any, matrix: Matrix) -> _Box:
     """An image is the unit square, placed by its matrix."""
-    a, b, c, d, e, f = _times(_matrix_of(image), matrix)
+    a, b, c, d, e, f = times(matrix_of(image), matrix)
     across, up = (e, e + a, e + c, e + a + c), (f, f + b, f + d, f + b + d)
     return _Box(min(across), min(up), max(across), max(up))
 

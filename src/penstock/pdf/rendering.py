@@ -30,7 +30,7 @@ def render(file: BinaryIO, number: int, dpi: float, picture_format: str, max_pix
     with opened_document(file) as document, opened_page(document, number - 1) as page:
         if page is None:
             raise NoSuchPage(f"page {number}")
-        picture = _drawn(page, _scale(page, dpi / 72, max_pixels), raw.FPDFBitmap_BGR)
+        picture = drawn(page, _scale(page, dpi / 72, max_pixels), raw.FPDFBitmap_BGR)
     data = io.BytesIO()
     picture.save(data, picture_format, **_SAVING[picture_format])
     return RenderedPage(data.getvalue(), picture.width, picture.height)
@@ -42,7 +42,7 @@ def ink_of(page: Any) -> float:
     The background is the commonest shade, so an empty page on coloured paper has no ink.
     """
     longer = max(raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page), 1.0)
-    counts = _drawn(page, _SMALL_SIDE / longer, raw.FPDFBitmap_Gray).histogram()
+    counts = drawn(page, _SMALL_SIDE / longer, raw.FPDFBitmap_Gray).histogram()
     paper = max(range(256), key=counts.__getitem__)
     reach = max(paper, 255 - paper)
     total = sum(count * abs(shade - paper) for shade, count in enumerate(counts))
@@ -54,7 +54,8 @@ def _scale(page: Any, wanted: float, max_pixels: int) -> float:
     return min(wanted, math.sqrt(max_pixels / area))
 
 
-def _drawn(page: Any, scale: float, kind: int) -> Image.Image:
+def drawn(page: Any, scale: float, kind: int) -> Image.Image:
+    """The page as a picture in memory; the caller bounds the scale."""
     width = max(1, math.floor(raw.FPDF_GetPageWidthF(page) * scale))
     height = max(1, math.floor(raw.FPDF_GetPageHeightF(page) * scale))
     bitmap = raw.FPDFBitmap_CreateEx(width, height, kind, None, 0)

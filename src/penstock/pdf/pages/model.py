@@ -6,6 +6,7 @@ left corner: 0 to 1, x to the right, y down. Ids are unique within a page and st
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,19 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
 
     def union(self, other: "Box") -> "Box":
         return Box(min(self.x0, other.x0), min(self.y0, other.y0), max(self.x1, other.x1), max(self.y1, other.y1))
+
+
+class Ruling(NamedTuple):
+    """A straight line that is drawn on a page, along an edge of the page; x0 = x1 or y0 = y1."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+    @property
+    def is_upright(self) -> bool:
+        return self.x0 == self.x1
 
 
 class Origin(StrEnum):

@@ -1,0 +1,139 @@
+"""The images of a page: where they are placed, and the picture of one of them.
+
+Ids follow the order of the page's content, so the same id names the same image whenever the same bytes are read.
+"""
+
+import ctypes
+import io
+import math
+from typing import Any, BinaryIO
+
+import msgspec
+from PIL import Image as Picture
+from pypdfium2 import raw
+
+from penstock.pdf.matrices import Matrix, bounds_of, matrix_of, times
+from penstock.pdf.opening import opened_document, opened_page
+from penstock.pdf.pages.model import Image
+from penstock.pdf.pages.objects import Objects, handle_of, objects_of
+from penstock.pdf.pages.sheet import Sheet, sheet_of
+
+MOST_IMAGES = 500
+_MOST_PIXELS = 16_000_000
+_PHOTO = 1_000_000  # pixels from which on an opaque picture is better off as JPEG
+_DIRECT = (
+    raw.FPDF_COLORSPACE_DEVICEGRAY, raw.FPDF_COLORSPACE_DEVICERGB,
+    raw.FPDF_COLORSPACE_CALGRAY, raw.FPDF_COLORSPACE_CALRGB, raw.FPDF_COLORSPACE_ICCBASED,
+)  # fmt: skip
+
+
+class NoSuchImage(Exception):
+    """The page or the image is not there, or PDFium cannot decode it."""
+
+
+class ImageBytes(msgspec.Struct):
+    """A picture as a file: PNG, or JPEG where it is one already or is large and opaque."""
+
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+
+
+def placements(page: Any, objects: Objects, sheet: Sheet) -> tuple[list[Image], bool]:
+    """Images that show on the page, in the order they are drawn; and whether there are more than were looked at."""
+    found = [image for image, _ in _placed(page, objects, sheet)]
+    return found[:MOST_IMAGES], len(found) > MOST_IMAGES
+
+
+def image_bytes(file: BinaryIO, page_number: int, image_id: str) -> ImageBytes:
+    """The picture itself, at its own resolution as far as that is bounded, with the holes that its mask cuts."""
+    with opened_document(file) as document, opened_page(document, page_number - 1) as page:
+        if page is None:
+            raise NoSuchImage(f"page {page_number}")
+        for image, item in _placed(page, objects_of(page), sheet_of(page)):
+            if image.id == image_id:
+                return _picture(document, page, item)
+    raise NoSuchImage(f"page {page_number}, {image_id}")
+
+
+def _placed(page: Any, objects: Objects, sheet: Sheet) -> list[tuple[Image, Any]]:
+    found: list[tuple[Image, Any]] = []
+    for address, form in objects.images:
+        if len(found) > MOST_IMAGES:
+            break
+        item = handle_of(address)
+        box = sheet.share(*_displayed(item, form, sheet))
+        if box.width <= 0 or box.height <= 0:
+            continue
+        about = _about(item, page)
+        is_mask = about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN and about.bits_per_pixel == 1
+        image = Image(f"i{len(found) + 1}", box, about.width, about.height, is_mask=is_mask)
+        found.append((image, item))
+    return found
+
+
+def _displayed(item: Any, form: Matrix, sheet: Sheet) -> tuple[float, float, float, float]:
+    """An image is the unit square, placed by its matrix, those of its forms, and the display."""
+    return bounds_of(times(times(matrix_of(item), form), sheet.matrix), 0.0, 0.0, 1.0, 1.0)
+
+
+def _about(item: Any, page: Any) -> Any:
+    about = raw.FPDF_IMAGEOBJ_METADATA()
+    raw.FPDFImageObj_GetImageMetadata(item, page, about)
+    return about
+
+
+def _picture(document: Any, page: Any, item: Any) -> ImageBytes:
+    about = _about(item, page)
+    width, height = max(1, about.width), max(1, about.height)
+    scale = min(1.0, math.sqrt(_MOST_PIXELS / (width * height)))
+    matrix = raw.FS_MATRIX(max(1.0, width * scale), 0, 0, max(1.0, height * scale), 0, 0)
+    raw.FPDFPageObj_SetMatrix(item, matrix)
+    picture = _rendered(raw.FPDFImageObj_GetRenderedBitmap(document, page, item))
+    if picture is None:
+        raise NoSuchImage("PDFium cannot decode it")
+    is_opaque = picture.mode != "RGBA" or picture.getextrema()[3] == (255, 255)
+    if is_opaque and about.colorspace in _DIRECT and _filters(item) == [b"DCTDecode"]:
+        return ImageBytes(_raw_data(item), "image/jpeg", about.width, about.height)
+    shown = picture.convert("RGB") if is_opaque else picture
+    kind = "JPEG" if is_opaque and shown.width * shown.height > _PHOTO and not about.bits_per_pixel == 1 else "PNG"
+    data = io.BytesIO()
+    shown.save(data, kind, **({"quality": 90} if kind == "JPEG" else {"compress_level": 3}))
+    return ImageBytes(data.getvalue(), f"image/{kind.lower()}", shown.width, shown.height)
+
+
+def _rendered(bitmap: Any) -> Picture.Image | None:
+    if not bitmap:
+        return None
+    try:
+        width, height = raw.FPDFBitmap_GetWidth(bitmap), raw.FPDFBitmap_GetHeight(bitmap)
+        stride = raw.FPDFBitmap_GetStride(bitmap)
+        pixels = ctypes.string_at(raw.FPDFBitmap_GetBuffer(bitmap), stride * height)
+        kind = raw.FPDFBitmap_GetFormat(bitmap)
+    finally:
+        raw.FPDFBitmap_Destroy(bitmap)
+    modes = {
+        raw.FPDFBitmap_Gray: ("L", "L"),
+        raw.FPDFBitmap_BGR: ("RGB", "BGR"),
+        raw.FPDFBitmap_BGRx: ("RGB", "BGRX"),
+        raw.FPDFBitmap_BGRA: ("RGBA", "BGRA"),
+    }
+    mode, order = modes.get(kind, ("RGBA", "BGRA"))
+    return Picture.frombuffer(mode, (width, height), pixels, "raw", order, stride, 1)
+
+
+def _filters(item: Any) -> list[bytes]:
+    names = []
+    for index in range(max(0, raw.FPDFImageObj_GetImageFilterCount(item))):
+        name = ctypes.create_string_buffer(64)
+        raw.FPDFImageObj_GetImageFilter(item, index, name, len(name))
+        names.append(name.value)
+    return names
+
+
+def _raw_data(item: Any) -> bytes:
+    size = raw.FPDFImageObj_GetImageDataRaw(item, None, 0)
+    data = ctypes.create_string_buffer(size)
+    raw.FPDFImageObj_GetImageDataRaw(item, data, size)
+    return data.raw

@@ -1,0 +1,101 @@
+"""Reads pages with PDFium, in the sandbox: text, images and lines in one pass, and what must be recognised.
+
+A call stops by itself when its share of time or of answer is used up and returns what it has, at least one page:
+the caller goes on from there. PDFium sees only files that the inspection has passed.
+"""
+
+import time
+from typing import Any, BinaryIO
+
+import msgspec
+
+from penstock.pdf.opening import opened_document, opened_page
+from penstock.pdf.pages.images import placements
+from penstock.pdf.pages.model import Box, Page, Ruling
+from penstock.pdf.pages.objects import objects_of
+from penstock.pdf.pages.regions import Regions
+from penstock.pdf.pages.rulings import drawn_of
+from penstock.pdf.pages.sheet import sheet_of
+from penstock.pdf.pages.text import read_text
+
+UNREADABLE = "unreadable"
+
+
+class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one call may do. The answer of a call is about 100 bytes a span."""
+
+    seconds: float = 10.0
+    spans: int = 20_000  # of all pages of the call, after which it stops
+    characters: int = 200_000  # of one page; what is beyond is left out, with a warning
+    rulings: int = 5_000  # of one page
+
+
+class HiddenText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Text that is drawn invisibly: how many letters, and whether they are among the page's spans."""
+
+    letters: int = 0
+    is_used: bool = False
+
+
+class PageDraft(msgspec.Struct, omit_defaults=True):
+    """A page as the file tells it. Where `needs_ocr` is recognised, the spans named by `garbled` give way."""
+
+    page: Page
+    rulings: list[Ruling] = []
+    needs_ocr: list[Box] = []
+    garbled: list[str] = []
+    hidden: HiddenText = HiddenText()
+    elapsed: float = 0.0
+
+
+def read_pages(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -> list[PageDraft]:
+    """Pages `first` to `last`, both from 1 and included, or as many of them as the options allow; at least one."""
+    bounds = msgspec.convert(options, ReadOptions)
+    begun = time.monotonic()
+    drafts: list[PageDraft] = []
+    spans = 0
+    with opened_document(file) as document:
+        for number in range(first, last + 1):
+            turn = time.monotonic()
+            with opened_page(document, number - 1) as page:
+                draft = _unreadable(number) if page is None else _draft(document, page, number, bounds)
+            draft.elapsed = round(time.monotonic() - turn, 6)
+            drafts.append(draft)
+            spans += len(draft.page.spans) + len(draft.rulings) // 2
+            if time.monotonic() - begun > bounds.seconds or spans > bounds.spans:
+                break
+    return drafts
+
+
+def _draft(document: Any, page: Any, number: int, bounds: ReadOptions) -> PageDraft:
+    sheet = sheet_of(page)
+    objects = objects_of(page)
+    drawn = drawn_of(document, objects, sheet, bounds.rulings)
+    images, more_images = placements(page, objects, sheet)
+    layer = read_text(page, sheet, drawn.rulings, bounds.characters)
+    verdict = Regions(page, layer, images).verdict()
+    said = {
+        "text_cut": layer.is_cut,
+        "images_cut": more_images or objects.is_cut,
+        "rulings_cut": drawn.is_cut,
+        "images_in_patterns": drawn.has_patterns,
+    }
+    return PageDraft(
+        page=Page(
+            number,
+            round(sheet.width, 2),
+            round(sheet.height, 2),
+            sheet.rotation,
+            spans=verdict.spans,
+            images=images,
+            warnings=[*verdict.warnings, *(name for name, holds in said.items() if holds)],
+        ),
+        rulings=drawn.rulings,
+        needs_ocr=verdict.needs_ocr,
+        garbled=verdict.garbled,
+        hidden=HiddenText(sum(len(span.text) for span in layer.hidden), verdict.hidden_used),
+    )
+
+
+def _unreadable(number: int) -> PageDraft:
+    return PageDraft(Page(number, 0.0, 0.0, warnings=[UNREADABLE]))

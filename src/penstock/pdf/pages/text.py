@@ -1,0 +1,229 @@
+"""The text layer of a page as spans with places: what is seen, what is hidden, and what of it is rubbish.
+
+Text outside the page's box is not part of the page. Text that is drawn invisibly is kept apart: over a scan it is
+somebody's recognition of that scan, elsewhere it is something no reader of the page would see.
+"""
+
+import ctypes
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pypdfium2 import raw
+
+from penstock.pdf.pages import bulk
+from penstock.pdf.pages.letters import is_rubbish, meaningless, plain, spaces, without_spaces_between
+from penstock.pdf.pages.model import Ruling, Span
+from penstock.pdf.pages.runs import Letters, Posts, Run, joined, lines_of, runs_of
+from penstock.pdf.pages.sheet import Sheet
+
+_INVISIBLE = (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
+_STROKED = raw.FPDF_TEXTRENDERMODE_FILL_STROKE
+_BOLD_NAME = re.compile(rb"bold|black|heavy|demi", re.IGNORECASE)
+_BOLD_WEIGHT = 600
+_TALL = 2.0  # sizes: a font that claims to be taller is asked for its ink
+_SAMPLE = 64
+_STRAIGHT = 3  # degrees
+_MOST_ANGLES = 16
+_MANY_SPACES = re.compile(r" {2,}")
+_NOTHING = 0x200B  # stands where a space is taken out
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What letters of one span have in common."""
+
+    size: float
+    angle: int  # degrees clockwise, as displayed
+    is_bold: bool
+    is_hidden: bool
+
+
+@dataclass(slots=True)
+class TextLayer:
+    """`spans` are seen, `hidden` are not. `garbled` are ids of spans of either kind whose letters mean nothing."""
+
+    spans: list[Span] = field(default_factory=list)
+    hidden: list[Span] = field(default_factory=list)
+    garbled: set[str] = field(default_factory=set)
+    is_cut: bool = False
+
+
+def read_text(page: Any, sheet: Sheet, rulings: Iterable[Ruling], most: int) -> TextLayer:
+    """At most so many characters are looked at; the rest is left out, and the layer says so."""
+    text_page = raw.FPDFText_LoadPage(page)
+    if not text_page:
+        return TextLayer()
+    try:
+        count = max(0, raw.FPDFText_CountChars(text_page))
+        reading = _Reading(bulk.address_of(text_page), sheet, min(count, most))
+        layer = reading.layer(list(rulings))
+    finally:
+        raw.FPDFText_ClosePage(text_page)
+    layer.is_cut = count > most
+    return layer
+
+
+class _Reading:
+    """One text layer while it is read."""
+
+    def __init__(self, text_page: int, sheet: Sheet, count: int) -> None:
+        self._text_page, self._sheet = text_page, sheet
+        self._found = bulk.characters(text_page, count)
+        self._styles: dict[Style, int] = {}
+        self._bold: dict[int, bool] = {}
+
+    def layer(self, rulings: list[Ruling]) -> TextLayer:
+        letters = self._letters()
+        if not len(letters.at):
+            return TextLayer()
+        text = self._whole_text()
+        layer = TextLayer()
+        styles = list(self._styles)
+        angles = np.array([style.angle for style in styles])[letters.styles]
+        number = 0
+        for angle in sorted(set(angles.tolist())):
+            chosen = letters.only(angles == angle)
+            turned = _turned(chosen.frames, angle)
+            posts = _posts(rulings, self._sheet, angle)
+            chosen.frames = turned
+            for line in lines_of(runs_of(chosen, text, posts)):
+                for run in joined(line, posts):
+                    number += _add(layer, run, styles[run.style], self._sheet, number + 1)
+        _judge(layer, self._unmapped(letters))
+        return layer
+
+    def _letters(self) -> Letters:
+        codes, objects = self._found.codes, self._found.objects
+        at = np.flatnonzero(~spaces(codes) & (objects != 0))
+        boxes = self._sheet.displayed(self._found.boxes[at])
+        middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+        with np.errstate(invalid="ignore"):
+            inside = (middle >= 0).all(1) & (middle <= (self._sheet.width, self._sheet.height)).all(1)
+        at, boxes = at[inside], boxes[inside]
+        styles = self._styles_of(at, objects[at])
+        known = list(self._styles)
+        sizes = np.array([style.size for style in known] or [1.0])[styles] if len(at) else np.zeros(0)
+        letters = Letters(at, codes[at], boxes, styles, sizes, meaningless(codes[at]))
+        self._use_ink_of_tall_letters(letters)
+        return letters
+
+    def _use_ink_of_tall_letters(self, letters: Letters) -> None:
+        """Some fonts lie about their height; then a line would reach over its neighbours."""
+        extent = (letters.frames[:, 2:] - letters.frames[:, :2]).max(1, initial=0)
+        tall = np.flatnonzero((extent > _TALL * letters.sizes) | (extent <= 0))
+        if len(tall):
+            tight = bulk.tight_boxes(self._text_page, letters.at[tall].tolist())
+            letters.frames[tall] = self._sheet.displayed(tight)
+
+    def _styles_of(self, at: npt.NDArray[np.int64], objects: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The style of each letter; asked for once per text object, as a file draws many letters with each."""
+        if not len(at):
+            return np.zeros(0, np.int64)
+        starts = np.concatenate([[0], np.flatnonzero(objects[1:] != objects[:-1]) + 1])
+        lengths = np.diff(np.append(starts, len(at)))
+        asked = zip(at[starts].tolist(), objects[starts].tolist(), strict=True)
+        numbers = [self._styles.setdefault(self._style(*each), len(self._styles)) for each in asked]
+        return np.repeat(np.array(numbers, np.int64), lengths)
+
+    def _style(self, index: int, item: int) -> Style:
+        a, b, c, d = bulk.char_matrix(self._text_page, index)
+        p, q, r, s, _, _ = self._sheet.matrix
+        size = abs(bulk.char_size(self._text_page, index)) * math.hypot(c, d)
+        mode = bulk.render_mode(item)
+        angle = _angle(a * p + b * r, a * q + b * s)
+        if angle % 90 and len(self._styles) > _MOST_ANGLES:
+            angle = round(angle / 90) * 90 % 360
+        bold = mode == _STROKED or self._is_bold(bulk.font_of(item))
+        return Style(max(round(size * 2) / 2, 0.5) if math.isfinite(size) else 1.0, angle, bold, mode in _INVISIBLE)
+
+    def _is_bold(self, font: int) -> bool:
+        if font not in self._bold:
+            self._bold[font] = bool(font) and _font_is_bold(ctypes.cast(font, raw.FPDF_FONT))
+        return self._bold[font]
+
+    def _whole_text(self) -> str:
+        """All characters, one for each of PDFium's, so that places in it are places there."""
+        codes = self._found.codes.copy()
+        codes[(codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))] = 0xFFFD
+        added = np.flatnonzero((self._found.objects[1:-1] == 0) & spaces(codes[1:-1])) + 1
+        wide = without_spaces_between(codes)
+        codes[added[wide[added - 1] & wide[added + 1]]] = _NOTHING
+        return codes.astype("<u4").tobytes().decode("utf-32-le")
+
+    def _unmapped(self, letters: Letters) -> float:
+        sample = letters.at[:: max(1, len(letters.at) // _SAMPLE)].tolist()
+        return bulk.map_errors(self._text_page, sample) / len(sample)
+
+
+def _font_is_bold(font: Any) -> bool:
+    name = ctypes.create_string_buffer(128)
+    raw.FPDFFont_GetBaseFontName(font, name, len(name))
+    return bool(_BOLD_NAME.search(name.value)) or raw.FPDFFont_GetWeight(font) >= _BOLD_WEIGHT
+
+
+def _angle(across: float, down: float) -> int:
+    if not math.isfinite(across + down):
+        return 0
+    degrees = round(math.degrees(math.atan2(down, across))) % 360
+    nearest = round(degrees / 90) * 90
+    return nearest % 360 if abs(degrees - nearest) <= _STRAIGHT else degrees
+
+
+def _turned(boxes: bulk.Floats, angle: int) -> bulk.Floats:
+    """u0, v0, u1, v1 of text that runs at this angle."""
+    if angle == 0:
+        return boxes
+    x0, y0, x1, y1 = boxes.T
+    if angle % 90 == 0:
+        return np.column_stack({90: (y0, -x1, y1, -x0), 180: (-x1, -y1, -x0, -y0), 270: (-y1, x0, -y0, x1)}[angle])
+    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    x, y, half = (x0 + x1) / 2, (y0 + y1) / 2, np.minimum(x1 - x0, y1 - y0) / 4
+    u, v = x * c + y * s, y * c - x * s
+    return np.column_stack((u - half, v - half, u + half, v + half))
+
+
+def _back(run: Run, angle: int) -> tuple[float, float, float, float]:
+    u0, v0, u1, v1 = run.u0, run.v0, run.u1, run.v1
+    if angle % 90 == 0:
+        straight = {0: (u0, v0, u1, v1), 90: (-v1, u0, -v0, u1), 180: (-u1, -v1, -u0, -v0), 270: (v0, -u1, v1, -u0)}
+        return straight[angle]
+    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    corners = [(u * c - v * s, u * s + v * c) for u in (u0, u1) for v in (v0, v1)]
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _posts(rulings: list[Ruling], sheet: Sheet, angle: int) -> Posts:
+    if angle:
+        return Posts(())
+    w, h = sheet.width, sheet.height
+    return Posts((each.x0 * w, each.y0 * h, each.y1 * h) for each in rulings if each.is_upright)
+
+
+def _add(layer: TextLayer, run: Run, style: Style, sheet: Sheet, number: int) -> int:
+    text = _MANY_SPACES.sub(" ", plain(run.text)).strip()
+    box = sheet.share(*_back(run, style.angle))
+    if not text or box.width <= 0 or box.height <= 0:
+        return 0
+    span = Span(f"s{number}", text, box, size=style.size, is_bold=style.is_bold or run.is_doubled)
+    (layer.hidden if style.is_hidden else layer.spans).append(span)
+    if run.bad >= 3 and run.bad * 2 >= run.count:
+        layer.garbled.add(span.id)
+    return 1
+
+
+def _judge(layer: TextLayer, unmapped: float) -> None:
+    """Where much of a kind is rubbish, or its letters make no sense together, all of it is."""
+    for spans in (layer.spans, layer.hidden):
+        letters = sum(len(span.text) for span in spans)
+        bad = sum(len(span.text) for span in spans if span.id in layer.garbled)
+        sample = " ".join(span.text for span in spans[:400])
+        if letters and (bad > letters * 0.3 or is_rubbish(sample, unmapped)):
+            layer.garbled.update(span.id for span in spans)
+
+
