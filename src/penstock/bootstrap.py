@@ -55,6 +55,7 @@ from penstock.kernel.telemetry.metrics import metrics_server
 from penstock.kernel.webhooks import WebhookCaller, WebhookSettings
 from penstock.kernel.workers import Heartbeat, WorkerSettings, all_workers, judge_silence
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
+from penstock.pdf.ocr.settings import OcrSettings
 from penstock.uploads.tus import Expiry, Uploads, UploadSettings
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Settings:
     gate: GateSettings
     sandbox: SandboxSettings
     pdf: PdfSettings
+    ocr: OcrSettings
     health: HealthSettings
     retention: RetentionSettings
     telemetry: TelemetrySettings

@@ -36,6 +36,15 @@ def render(file: BinaryIO, number: int, dpi: float, picture_format: str, max_pix
     return RenderedPage(data.getvalue(), picture.width, picture.height)
 
 
+def drawn_page(file: BinaryIO, number: int, dpi: float, max_pixels: int) -> tuple[Image.Image, float]:
+    """A page from 1 in RGB, and the resolution it really has."""
+    with opened_document(file) as document, opened_page(document, number - 1) as page:
+        if page is None:
+            raise NoSuchPage(f"page {number}")
+        scale = _scale(page, dpi / 72, max_pixels)
+        return drawn(page, scale, raw.FPDFBitmap_BGR), scale * 72
+
+
 def ink_of(page: Any) -> float:
     """How much of the page differs from its background, by how much, from 0 to 1.
 

@@ -1,0 +1,44 @@
+"""Makes whole pages of what was read: tables, then blocks in reading order. In the sandbox, so on all its places.
+
+`read_finished` is the text pass: pages that need no recogniser come back whole, the others as a draft that only the
+recogniser opens.
+"""
+
+from typing import Any, BinaryIO
+
+import msgspec
+from pypdfium2 import raw
+
+from penstock.pdf.opening import opened_document
+from penstock.pdf.pages.layout import arrange
+from penstock.pdf.pages.model import Page, Ruling
+from penstock.pdf.pages.reading import read_pages
+from penstock.pdf.pages.tables import find_tables
+from penstock.pdf.steps import UNREADABLE, Step
+
+
+def count_pages(file: BinaryIO) -> int:
+    with opened_document(file) as document:
+        return int(raw.FPDF_GetPageCount(document))
+
+
+def read_finished(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -> list[Step]:
+    """Pages `first` to `last`, or as many of them as fit into a call; at least one."""
+    steps = []
+    for draft in read_pages(file, first, last, options):
+        page = draft.page
+        if draft.needs_ocr:
+            steps.append(Step(page.number, draft=msgspec.msgpack.encode(draft)))
+        else:
+            finish(page, draft.rulings)
+            steps.append(Step(page.number, page))
+    return steps
+
+
+def finish(page: Page, rulings: list[Ruling]) -> None:
+    """Fill `tables` and `blocks` from the spans."""
+    if UNREADABLE in page.warnings:
+        return
+    if page.spans:
+        page.tables = find_tables(page.spans, rulings, (page.width, page.height))
+    arrange(page)

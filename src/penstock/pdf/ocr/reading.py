@@ -1,0 +1,36 @@
+"""What the reader calls in the recognisers' processes: whole pages, from a draft of the text pass or from a picture."""
+
+from typing import Any, BinaryIO
+
+import msgspec
+
+from penstock.pdf.ocr.found import Picture
+from penstock.pdf.ocr.joining import is_whole, joined
+from penstock.pdf.ocr.pictures import examine
+from penstock.pdf.ocr.recognising import recognise
+from penstock.pdf.pages.model import Box, Page
+from penstock.pdf.pages.reading import PageDraft
+
+_drafts = msgspec.msgpack.Decoder(PageDraft)
+_WHOLE = Box(0.0, 0.0, 1.0, 1.0)
+
+
+def complete_page(file: BinaryIO, draft: bytes, options: dict[str, Any], warn_below: float) -> Page:
+    """The page of a PDF that the text pass left open."""
+    begun = _drafts.decode(draft)
+    regions = [] if is_whole(begun.needs_ocr) else begun.needs_ocr
+    found = recognise(file, begun.page.number, {**options, "regions": regions})
+    return joined(begun, found, warn_below)
+
+
+def picture_page(file: BinaryIO, number: int, options: dict[str, Any], warn_below: float) -> Page:
+    """A picture, or a page of a TIFF."""
+    found = recognise(file, number, {**options, "is_picture": True})
+    sideways = found.rotation % 180 != 0
+    size = (found.height, found.width) if sideways else (found.width, found.height)  # as the picture is stored
+    page = Page(number, round(size[0], 2), round(size[1], 2))
+    return joined(PageDraft(page, needs_ocr=[_WHOLE]), found, warn_below)
+
+
+def examine_picture(file: BinaryIO, max_pixels: int, max_frames: int) -> Picture:
+    return examine(file, max_pixels, max_frames)

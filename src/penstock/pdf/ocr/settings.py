@@ -1,0 +1,45 @@
+"""The settings of text recognition."""
+
+from datetime import timedelta
+
+from pydantic import ByteSize, Field, PositiveInt
+from pydantic_settings import SettingsConfigDict
+
+from penstock.kernel.settings import SettingsGroup
+
+_MiB = 1 << 20
+
+
+class OcrSettings(SettingsGroup):
+    """How scans and photos are read: processes of one thread each, what they may use, how fine pages are drawn."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_OCR_")
+
+    processes: int = Field(
+        0,
+        ge=0,
+        description="Pages recognised at once, each in a process with one thread; 0: as many as there are cores",
+    )
+    pages_per_process: PositiveInt = Field(200, description="A process is replaced after so many pages")
+    growth: ByteSize = Field(
+        ByteSize(600 * _MiB), description="A process that keeps more memory than this after a page is replaced"
+    )
+    memory: ByteSize = Field(
+        ByteSize(2048 * _MiB),
+        description="Memory one page may take on top of the idle process, which holds about 250 MiB",
+    )
+    page_seconds: timedelta = Field(timedelta(seconds=180), description="A page that takes longer is given up")
+    dpi: int = Field(150, ge=72, le=600, description="Resolution at which pages are drawn and pictures are looked at")
+    max_pixels: PositiveInt = Field(
+        6_000_000, description="Pixels of what is looked at; a larger page is drawn less finely"
+    )
+    max_picture_pixels: PositiveInt = Field(
+        100_000_000, description="A picture with more pixels is refused before it is decoded"
+    )
+    max_picture_frames: PositiveInt = Field(1000, description="Pages a TIFF may have")
+    min_confidence: float = Field(
+        0.5, ge=0, le=1, description="Lines of which the recogniser is less sure are left out"
+    )
+    warn_confidence: float = Field(
+        0.8, ge=0, le=1, description="A page recognised with a lower mean confidence carries the warning low_confidence"
+    )

@@ -1,0 +1,257 @@
+"""Reads documents page by page: text where the file has it, recognised where it has not, tables and blocks on all.
+
+The text pass runs in the PDF pool, in slices; pages that need it go on to the recognisers, which are started when the
+first is found. Both passes run at once, every queue between them is short, and no page is kept: memory does not grow
+with the number of pages. PDFs must have passed the inspection. A page that cannot be read comes with a warning; a
+document of which no page can be read is refused.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Limits, Outcome, Sandbox, SandboxSettings
+from penstock.pdf import codes
+from penstock.pdf.examine import issue_of
+from penstock.pdf.ocr.found import Picture
+from penstock.pdf.ocr.pool import ocr_sandbox
+from penstock.pdf.ocr.settings import OcrSettings
+from penstock.pdf.pages.model import Page
+from penstock.pdf.settings import PdfSettings
+from penstock.pdf.steps import UNREADABLE, Step
+
+log = structlog.get_logger(__name__)
+
+PDF = "application/pdf"
+PICTURES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/webp"})
+_SLICE = 24  # pages of one call of the text pass
+_STEPS_BYTES = 24 << 20
+_MiB = 1 << 20
+
+
+class PageReader:
+    """The two pools that read documents; the first belongs to the caller. For the event loop that uses it first."""
+
+    def __init__(self, sandbox: Sandbox, pdf: PdfSettings, ocr: OcrSettings, sandbox_settings: SandboxSettings) -> None:
+        self._sandbox, self._pdf, self._ocr = sandbox, pdf, ocr
+        self._recognisers = ocr_sandbox(ocr, sandbox_settings)
+        self._starting = asyncio.Lock()
+        self._started = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        async with self._starting:
+            if self._started:
+                self._started = False
+                await self._recognisers.close()
+
+    async def page_count(self, path: Path, media_type: str) -> int:
+        """Of a PDF, or of a TIFF; other pictures have one. What cannot be opened is refused here."""
+        if media_type == PDF:
+            counted = await self._sandbox.call(
+                "penstock.pdf.finishing:count_pages", files=[path], limits=self._text_limits(), returns=int
+            )
+            return counted.value if counted.value is not None else _refuse(counted)
+        if media_type not in PICTURES:
+            raise PenstockError(error_codes.ETL_FILE_TYPE, media_type=media_type)
+        recognisers = await self._running()
+        seen = await recognisers.call(
+            "penstock.pdf.ocr.reading:examine_picture",
+            self._ocr.max_picture_pixels, self._ocr.max_picture_frames,
+            files=[path], returns=Picture,
+        )  # fmt: skip
+        if seen.value is None:
+            raise _picture_refused(seen)
+        return seen.value.frames
+
+    async def pages(self, path: Path, media_type: str, skip: frozenset[int] = frozenset()) -> AsyncIterator[Page]:
+        """Every page but those of `skip`, each when it is ready. Stop reading to stop the work."""
+        count = await self.page_count(path, media_type)
+        wanted = [number for number in range(1, count + 1) if number not in skip]
+        run = _Run(path, self._recogniser_count, wanted)
+        tasks = self._tasks(run, media_type)
+        held: list[Page] = []  # unreadable, as long as nothing was readable
+        is_readable = bool(skip)
+        try:
+            for _ in wanted:
+                page = await run.next_page(tasks)
+                if UNREADABLE in page.warnings and not is_readable:
+                    held.append(page)
+                    continue
+                is_readable = True
+                for each in (*held, page):
+                    yield each
+                held.clear()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if held:
+            raise run.refusal or PenstockError(error_codes.PDF_UNREADABLE, reason="no page can be read")
+
+    def _tasks(self, run: "_Run", media_type: str) -> list[asyncio.Task[None]]:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._recognise(run)) for _ in range(self._recogniser_count)]
+        if media_type == PDF:
+            places = self._sandbox.settings.workers
+            tasks += [loop.create_task(self._read_slices(run)) for _ in range(min(places, len(run.wanted) or 1))]
+        else:
+            tasks.append(loop.create_task(_all_to_recognisers(run)))
+        return tasks
+
+    async def _read_slices(self, run: "_Run") -> None:
+        for first, last in run.slices:  # one iterator for all: each takes the next when it is done
+            await self._read_slice(run, first, last)
+
+    async def _read_slice(self, run: "_Run", first: int, last: int) -> None:
+        """A call may return early; then the next goes on from there. A bad page costs only itself."""
+        while first <= last:
+            outcome = await self._sandbox.call(
+                "penstock.pdf.finishing:read_finished",
+                first, last, {"seconds": self._pdf.security_parse_timeout_sec / 3},
+                files=[run.path], limits=self._text_limits(), returns=list[Step],
+            )  # fmt: skip
+            steps = outcome.value
+            if steps is not None and _continues(steps, first, last):
+                for step in steps:
+                    await run.pass_on(step)
+                first += len(steps)
+            elif last > first:
+                middle = (first + last) // 2
+                await self._read_slice(run, first, middle)
+                first = middle + 1
+            else:
+                run.give_up(outcome, f"page {first}")
+                await run.done.put(_unreadable(first))
+                first += 1
+
+    async def _recognise(self, run: "_Run") -> None:
+        while True:
+            step = await run.to_recognise.get()
+            recognisers = await self._running()
+            function = "complete_page" if step.draft else "picture_page"
+            outcome = await recognisers.call(
+                f"penstock.pdf.ocr.reading:{function}", step.draft or step.number, self._looking,
+                self._ocr.warn_confidence,
+                files=[run.path], returns=Page,
+            )  # fmt: skip
+            page = outcome.value
+            if page is None or page.number != step.number:
+                run.give_up(outcome, f"page {step.number}", is_picture=not step.draft)
+                page = _unreadable(step.number)
+            await run.done.put(page)
+
+    @property
+    def _looking(self) -> dict[str, Any]:
+        ocr = self._ocr
+        return {
+            "dpi": ocr.dpi, "max_pixels": ocr.max_pixels, "max_picture_pixels": ocr.max_picture_pixels,
+            "min_confidence": ocr.min_confidence,
+        }  # fmt: skip
+
+    @property
+    def _recogniser_count(self) -> int:
+        return self._recognisers.settings.workers
+
+    async def _running(self) -> Sandbox:
+        async with self._starting:
+            if not self._started:
+                await self._recognisers.start()
+                self._started = True
+        return self._recognisers
+
+    def _text_limits(self) -> Limits:
+        seconds, memory = self._pdf.security_parse_timeout_sec, self._pdf.security_memory_limit_mb * _MiB
+        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=seconds, result_bytes=_STEPS_BYTES)
+
+
+class _Run:
+    """One document being read: what is still to be done, and short queues between those who do it."""
+
+    def __init__(self, path: Path, recognisers: int, wanted: list[int]) -> None:
+        self.path, self.wanted = path, wanted
+        self.slices = _slices(wanted)
+        self.to_recognise: asyncio.Queue[Step] = asyncio.Queue(recognisers)
+        self.done: asyncio.Queue[Page] = asyncio.Queue(_SLICE)
+        self.refusal: PenstockError | None = None
+
+    async def pass_on(self, step: Step) -> None:
+        if step.page is not None:
+            await self.done.put(step.page)
+        else:
+            await self.to_recognise.put(step)
+
+    async def next_page(self, tasks: list[asyncio.Task[None]]) -> Page:
+        """The next one done; raises what ended a task instead."""
+        getting = asyncio.ensure_future(self.done.get())
+        try:
+            while not getting.done():
+                watched = [task for task in tasks if not task.done()]
+                await asyncio.wait([getting, *watched], return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
+                        raise failure
+        finally:
+            getting.cancel()
+        return getting.result()
+
+    def give_up(self, outcome: Outcome[Any], place: str, *, is_picture: bool = False) -> None:
+        if is_picture:
+            self.refusal = _picture_refused(outcome)
+        else:
+            issue = issue_of(outcome, place)
+            self.refusal = PenstockError(error_codes.REGISTRY[issue.code], place=place, reason=issue.detail)
+        log.warning("page.not_read", place=place, ending=outcome.ending, error=outcome.error)
+
+
+async def _all_to_recognisers(run: _Run) -> None:
+    for number in run.wanted:
+        await run.to_recognise.put(Step(number))
+
+
+def _slices(wanted: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs of pages that follow each other, both ends included, none longer than a slice."""
+    first = last = 0
+    for number in wanted:
+        if first and number == last + 1 and number - first < _SLICE:
+            last = number
+            continue
+        if first:
+            yield first, last
+        first = last = number
+    if first:
+        yield first, last
+
+
+def _continues(steps: list[Step], first: int, last: int) -> bool:
+    numbers = [step.number for step in steps]
+    return bool(numbers) and numbers[-1] <= last and numbers == list(range(first, first + len(numbers)))
+
+
+def _unreadable(number: int) -> Page:
+    return Page(number, 0.0, 0.0, warnings=[UNREADABLE])
+
+
+def _picture_refused(outcome: Outcome[Any]) -> PenstockError:
+    reason = outcome.message if outcome.error == "PictureUnreadable" else f"{outcome.ending}: {outcome.message}"
+    return PenstockError(error_codes.ETL_IMAGE_UNREADABLE, reason=reason[:200])
+
+
+def _refuse(outcome: Outcome[Any]) -> int:
+    issue = issue_of(outcome)
+    raise PenstockError(
+        error_codes.REGISTRY.get(issue.code, error_codes.REGISTRY[codes.PARSE_FAILED]), reason=issue.detail
+    )

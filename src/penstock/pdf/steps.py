@@ -1,0 +1,16 @@
+"""What crosses between the passes over a document: plain values, decoded in our own process without any parser."""
+
+import msgspec
+
+from penstock.pdf.pages.model import Page
+
+UNREADABLE = "unreadable"
+LOW_CONFIDENCE = "low_confidence"
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """A page after the text pass: whole, or a draft for the recogniser, encoded."""
+
+    number: int
+    page: Page | None = None
+    draft: bytes = b""
