@@ -19,6 +19,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphan_settings import OrphanSettings
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
+from penstock.extraction.providers.mineru.settings import MineruSettings
 from penstock.extraction.settings import EtlSettings
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel import sinks, webhooks
@@ -89,6 +90,7 @@ class Settings:
     documents: documents.DocumentSettings
     harvest: HarvestSettings
     etl: EtlSettings
+    mineru: MineruSettings
 
 
 GROUPS: Mapping[str, type[SettingsGroup]] = {field.name: field.type for field in fields(Settings)}  # type: ignore[misc]

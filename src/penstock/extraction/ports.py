@@ -5,12 +5,16 @@ Providers are found by name: `local` and `mineru` here, others by the entry poin
 `PenstockError`: a retryable code is tried again, any other ends the task. It is cancelled when its lease is lost.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from penstock.kernel.clock import Clock
+from penstock.llm.ports import LanguageModel
 from penstock.pdf.pages.model import Box, Page
+
+CountPages = Callable[[Path, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +138,12 @@ class PostProcessor(Protocol):
     name: str
 
     async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What providers and post-processors are made with; each takes what it needs."""
+
+    clock: Clock
+    count_pages: CountPages  # of a file of a media type, read in the sandbox
+    model: LanguageModel | None = None

@@ -1,0 +1,1 @@
+"""The four contracts of MinerU, one file each."""
