@@ -65,6 +65,7 @@ class Errand:
         self._desk, self._order, self._position = desk, order, position
         self._mishaps: Counter[str] = Counter()
         self._is_delivered = False
+        self._furthest = position.pages_before
 
     async def run(self, into: Path) -> tuple[Ticket, Parcel]:
         while True:
@@ -150,9 +151,11 @@ class Errand:
             await self._desk.clock.sleep(min(pause, self._desk.settings.poll_most_seconds.total_seconds()))
 
     async def _tell(self, look: Look | None = None) -> None:
+        """Never back: not every look says how far it is, and a part that is submitted again begins anew."""
         total = self._position.pages or (look.pages if look else 0)
-        done = self._position.pages_before + (look.pages_done if look else 0)
-        await self._desk.notebook.progress(min(done, total) if total else done, total)
+        if look is not None:
+            self._furthest = max(self._furthest, self._position.pages_before + look.pages_done)
+        await self._desk.notebook.progress(min(self._furthest, total) if total else self._furthest, total)
 
     @asynccontextmanager
     async def _alive(self) -> AsyncIterator[None]:

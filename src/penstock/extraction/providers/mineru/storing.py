@@ -43,8 +43,8 @@ class Stored:
 
 
 class _Which(msgspec.Struct):
-    pdf_info: msgspec.Raw | None = None
-    pages: msgspec.Raw | None = None
+    pdf_info: msgspec.Raw = msgspec.Raw()
+    pages: msgspec.Raw = msgspec.Raw()
 
 
 async def store_result(parcel: Parcel, part: Part, pages: int, notebook: Notebook) -> Stored:
@@ -81,9 +81,9 @@ def _laid_out(middle: bytes) -> Found:
         which = msgspec.json.decode(middle, type=_Which)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise not_understood("MIDDLE_MALFORMED") from None
-    if which.pdf_info is not None:
+    if bytes(which.pdf_info):
         return read_pdf_info(middle)
-    if which.pages is not None:
+    if bytes(which.pages):
         return read_middle(middle)
     raise not_understood("MIDDLE_MALFORMED")
 

@@ -148,10 +148,8 @@ class Web:
                 return
             if sent.raw is not None:
                 given["content"] = _pieces(sent.raw)
-                headers |= {
-                    "Content-Length": str(await asyncio.to_thread(_size, sent.raw)),
-                    "Content-Type": "application/octet-stream",
-                }
+                size = await asyncio.to_thread(_size, sent.raw)
+                headers |= {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
             elif sent.json is not None:
                 given["json"] = sent.json
             async with self._sending(method, url, headers, given, sent.lasts) as answer:
