@@ -8,11 +8,11 @@ from penstock.harvest.desk import HarvestDesk, check
 from penstock.harvest.registry import store
 from penstock.harvest.registry.apply import Applied, Diff, apply, preview
 from penstock.harvest.registry.document import SourceDocument, try_source
-from penstock.harvest.registry.problems import Problem
 from penstock.harvest.registry.remote import address_problems, credential_problems
 from penstock.harvest.registry.source import RegisteredSource
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.yaml_text import Problem
 
 
 async def read(content: bytes, code: str) -> SourceDocument:

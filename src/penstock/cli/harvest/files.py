@@ -13,8 +13,8 @@ from penstock.kernel.settings import SettingsFile
 
 if TYPE_CHECKING:
     from penstock.harvest.registry.document import SourceDocument
-    from penstock.harvest.registry.problems import Problem
     from penstock.kernel.db import Database
+    from penstock.kernel.yaml_text import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def files_in(directory: Path) -> list[Path]:
 def read_files(paths: Sequence[Path]) -> Read:
     """Each source in one file only."""
     from penstock.harvest.registry.document import read_source_file
-    from penstock.harvest.registry.problems import Problem
+    from penstock.kernel.yaml_text import Problem
 
     read = Read({}, [])
     first: dict[str, str] = {}

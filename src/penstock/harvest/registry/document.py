@@ -16,11 +16,10 @@ from penstock.harvest.registry import rules, secrets
 from penstock.harvest.registry.canonical import canonical_document
 from penstock.harvest.registry.findings import report_all
 from penstock.harvest.registry.partial import Given, partial_of
-from penstock.harvest.registry.problems import Problem
-from penstock.harvest.registry.reading import FILE_BYTES, Text, dotted, read_text
 from penstock.harvest.spec import Duration, Operation, Sections
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.yaml_text import FILE_BYTES, Problem, Text, dotted, read_text
 
 if TYPE_CHECKING:
     PartialSections = Given
@@ -106,7 +105,7 @@ def read_source(content: bytes, file: str) -> SourceDocument:
 
 
 def try_source(content: bytes, file: str) -> tuple[SourceDocument | None, list[Problem]]:
-    text = read_text(content, file)
+    text = read_text(content, file, first_key="source")
     document = None
     if isinstance(text.values, dict):
         secrets.check(text)

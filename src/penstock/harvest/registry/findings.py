@@ -6,9 +6,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from penstock.harvest.registry.problems import unknown_key, wrong_value
-from penstock.harvest.registry.reading import Text, dotted
 from penstock.harvest.spec import Sections
 from penstock.kernel.errors import Sentence
+from penstock.kernel.yaml_text import Text, dotted
 
 _KEY = Sentence(
     "名称只能用小写字母、数字、- 和 _，以字母开头",

@@ -1,32 +1,10 @@
-"""What is wrong with a source file: where, by which rule, and a sentence for people that says what to do."""
+"""What is wrong with a source file: a sentence for people that says what to do."""
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from penstock.kernel.errors import Language, Sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One of them. Lines and columns count from 1; the key is dotted."""
-
-    file: str
-    line: int
-    column: int
-    key: str
-    rule: str
-    message_zh: str
-    message_en: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def in_language(self, language: Language) -> str:
-        where = f"{self.file}:{self.line}:{self.column}" + (f" {self.key}" if self.key else "")
-        said = self.message_zh if language is Language.ZH else self.message_en
-        return f"{where}: {said} ({self.rule})"
+from penstock.kernel.errors import Sentence
 
 
 def closest(key: str, known: Iterable[str]) -> str | None:

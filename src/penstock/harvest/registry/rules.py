@@ -7,10 +7,10 @@ from cronsim import CronSim, CronSimError
 
 from penstock.harvest.durations import read_duration
 from penstock.harvest.registry.canonical import default_endpoint
-from penstock.harvest.registry.reading import Text
 from penstock.harvest.registry.walking import Path, all_sections, groups
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import Sentence
+from penstock.kernel.yaml_text import Text
 
 
 def check(text: Text) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from penstock.harvest.registry.reading import Text
 from penstock.harvest.registry.walking import Path, all_sections, entries, groups
 from penstock.kernel.errors import Sentence
+from penstock.kernel.yaml_text import Text
 
 _NAMES = frozenset({
     "apikey", "xapikey", "authorization", "proxyauthorization", "accesstoken", "authtoken", "xauthtoken", "bearertoken",

@@ -7,13 +7,12 @@ more than text, so that `no`, `1:30` and dates stay what was written.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import yaml
 
-from penstock.harvest.registry.problems import Problem
-from penstock.kernel.errors import Sentence
+from penstock.kernel.errors import Language, Sentence
 
 FILE_BYTES = 1_000_000
 _VALUES = 20_000  # aliases counted each time they are used
@@ -26,6 +25,27 @@ _TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "b
 _Path = tuple[str | int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. Lines and columns count from 1; the key is dotted."""
+
+    file: str
+    line: int
+    column: int
+    key: str
+    rule: str
+    message_zh: str
+    message_en: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def in_language(self, language: Language) -> str:
+        where = f"{self.file}:{self.line}:{self.column}" + (f" {self.key}" if self.key else "")
+        said = self.message_zh if language is Language.ZH else self.message_en
+        return f"{where}: {said} ({self.rule})"
+
+
 @dataclass(slots=True)
 class Text:
     """What a file says. `places`: where each key and element stands; `problems`: what cannot be read."""
@@ -34,6 +54,7 @@ class Text:
     values: Any = None
     places: dict[_Path, tuple[int, int]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    depth: int = _DEPTH
 
     def place(self, path: _Path) -> tuple[_Path, tuple[int, int]]:
         """Of the key itself, or of the nearest one around it."""
@@ -51,19 +72,21 @@ def dotted(path: _Path) -> str:
     return ".".join(str(step) for step in path)
 
 
-def read_text(content: bytes, file: str) -> Text:
-    text = Text(file)
+def read_text(content: bytes, file: str, *, first_key: str, depth: int = _DEPTH) -> Text:
+    """`first_key`: what such a file begins with, for the sentence about one that is something else."""
+    text = Text(file, depth=depth)
     said = _decoded(content, text)
     if said is None:
         return text
     try:
-        root = yaml.compose(said, Loader=_Bounded)
+        root = yaml.compose(said, Loader=_bounded(depth))
     except yaml.YAMLError as wrong:
         _report_syntax(text, wrong)
         return text
     if not isinstance(root, yaml.MappingNode):
         text.report((), "yaml.mapping", Sentence(
-            "文件顶层应为“键: 值”，以 source: 开头", "the file must be `key: value` lines, beginning with source:"
+            f"文件顶层应为“键: 值”，以 {first_key}: 开头",
+            f"the file must be `key: value` lines, beginning with {first_key}:",
         ))  # fmt: skip
         return text
     text.values = _Walk(text).value(root, ())
@@ -86,9 +109,8 @@ def _decoded(content: bytes, text: Text) -> str | None:
         return None
 
 
-_TOO_DEEP = Sentence(f"嵌套超过 {_DEPTH} 层", f"values are nested more than {_DEPTH} deep")
 _TOO_MUCH = Sentence(
-    "值过多或嵌套过深，不像数据源文件", "more values, or more deeply nested ones, than a source can have"
+    "值过多或嵌套过深，超出此类文件的范围", "more values, or more deeply nested ones, than such a file can have"
 )  # fmt: skip
 _TAB = Sentence("缩进使用了制表符：请改用空格", "there is a tab: indent with spaces")
 
@@ -113,17 +135,22 @@ class _Bounded(yaml.SafeLoader):
     """Stops early: the rest of a file with too much in it would be read for nothing."""
 
     count = depth = 0
+    limit = _DEPTH
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.count += 1
         self.depth += 1
-        if self.count > 2 * _VALUES or self.depth > 2 * _DEPTH:  # keys are nodes too
+        if self.count > 2 * _VALUES or self.depth > 2 * self.limit:  # keys are nodes too
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise _TooMuch(problem=_TOO_MUCH.en, problem_mark=mark)
         try:
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
+
+
+def _bounded(limit: int) -> type[_Bounded]:
+    return type("_BoundedTo", (_Bounded,), {"limit": limit})
 
 
 class _Refused(Exception):
@@ -160,8 +187,10 @@ class _Walk:
 
     def _bound(self, path: _Path) -> None:
         self._count += 1
-        if len(path) > _DEPTH:
-            self._text.report(path[:3], "yaml.depth", _TOO_DEEP)
+        if len(path) > self._text.depth:
+            self._text.report(path[:3], "yaml.depth", Sentence(
+                f"嵌套超过 {self._text.depth} 层", f"values are nested more than {self._text.depth} deep"
+            ))  # fmt: skip
             raise _Refused
         if self._count > _VALUES:
             self._text.report(path[:3], "yaml.size", Sentence(
@@ -186,7 +215,7 @@ class _Walk:
                 self._text.report(here, "yaml.key", Sentence("键必须是普通文本", "a key must be plain text"))
             elif key == "<<":
                 self._text.report(here, "yaml.merge", Sentence(
-                    "不支持合并键 <<：请写在 defaults 里", "merge keys (<<) are not supported: use defaults"
+                    "不支持合并键 <<", "merge keys (<<) are not supported"
                 ))  # fmt: skip
             else:
                 yield key, child
