@@ -1,0 +1,187 @@
+"""Which words on a page stand for which property: from names and titles of the schema, and what the rule adds.
+
+Options of a rule with the mode `rules`: {"fields": {pointer: {"label": text or list, "regex": the value's own form,
+"table": {header: property}, "order": "dmy" or "mdy"}}}. Pointers are into the result; "/lines" for a list of rows.
+"""
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.extraction.schemas import pointer, resolver_of
+from penstock.kernel.schemas import compiled
+
+_KEYS = ("label", "regex", "table", "order")
+_MAX_FIELDS = 500
+_MAX_DEPTH = 8  # of objects within objects; lists of rows are looked for no deeper
+ALIKE = 0.86
+_SYNONYMS = {
+    "no": "number", "num": "number", "nr": "number", "nbr": "number", "qty": "quantity", "amt": "amount",
+    "tel": "phone", "telephone": "phone", "addr": "address", "desc": "description", "dt": "date", "ref": "reference",
+}  # fmt: skip
+_WORDS = re.compile(r"[a-z]+|\d+|[^\W\d_a-z]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+Problem = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A property that is looked for. `schema` has its references followed."""
+
+    at: tuple[str, ...]
+    schema: Mapping[str, Any]
+    labels: tuple[str, ...] = ()  # as words, the likeliest first
+    regex: str | None = None
+    order: Any = None
+    columns: tuple["Wanted", ...] = field(default=())  # of the rows of a list
+
+    @property
+    def pointer(self) -> str:
+        return pointer(self.at)
+
+    @property
+    def is_rows(self) -> bool:
+        return bool(self.columns)
+
+
+def words(text: str) -> str:
+    """A label as plain words: no case, width, punctuation or humps; usual short forms written out."""
+    said = _HUMP.sub(" ", unicodedata.normalize("NFKC", text)).casefold().replace("#", " number ").replace("№", " no ")
+    return " ".join(_SYNONYMS.get(word, word) for word in _WORDS.findall(said))
+
+
+def likeness(said: str, label: str) -> float:
+    """Of two labels in words: 1 for the same, 0 for what should not be taken for it."""
+    if not said or not label:
+        return 0.0
+    if said.replace(" ", "") == label.replace(" ", ""):
+        return 1.0
+    if min(len(said), len(label)) < 4:
+        return 0.0
+    ratio = difflib.SequenceMatcher(None, said, label, autojunk=False).ratio()
+    return ratio if ratio >= ALIKE else 0.0
+
+
+def wanted_of(schema: Mapping[str, Any], options: Mapping[str, Any]) -> list[Wanted]:
+    """The leaves and lists of rows that the schema asks for, in its order."""
+    fields = options.get("fields", {})
+    return list(_walk(_followed(schema, resolver_of(schema)), (), resolver_of(schema), fields))
+
+
+def _followed(schema: Any, resolver: Any) -> dict[str, Any]:
+    """References, allOf, and the first alternative that is not null, made one plain schema."""
+    made: dict[str, Any] = {}
+    pending, count = [schema], 0
+    while pending and count < 50:
+        count += 1
+        part = pending.pop(0)
+        if not isinstance(part, Mapping):
+            continue
+        if "$ref" in part:
+            pending.append(resolver.lookup(part["$ref"]).contents)
+        pending += part.get("allOf", ())
+        choices = [each for name in ("anyOf", "oneOf") for each in part.get(name, ())]
+        pending += [each for each in choices if isinstance(each, Mapping) and each.get("type") != "null"][:1]
+        if any(isinstance(each, Mapping) and each.get("type") == "null" for each in choices):
+            made["x-nullable"] = True
+        for key, value in part.items():
+            if key == "properties":
+                made["properties"] = {**value, **made.get("properties", {})}
+            elif key == "required":
+                made["required"] = [*made.get("required", ()), *value]
+            elif key not in ("$ref", "allOf", "anyOf", "oneOf"):
+                made.setdefault(key, value)
+    return made
+
+
+def _walk(schema: Mapping[str, Any], at: tuple[str, ...], resolver: Any, fields: Any) -> Iterator[Wanted]:
+    for name, below in schema.get("properties", {}).items():
+        inner, here = _followed(below, resolver), (*at, name)
+        said = fields.get(pointer(here), {})
+        if inner.get("properties") and kind_of(inner) == "object":
+            if len(here) < _MAX_DEPTH:
+                yield from _walk(inner, here, resolver, fields)
+            continue
+        row = _followed(inner.get("items"), resolver) if kind_of(inner) == "array" else {}
+        columns = tuple(_columns(row, said.get("table", {}), resolver))
+        yield Wanted(here, inner, _labels(name, inner, said), said.get("regex"), said.get("order"), columns)
+
+
+def _columns(row: Mapping[str, Any], headers: Mapping[str, str], resolver: Any) -> Iterator[Wanted]:
+    for name, below in row.get("properties", {}).items():
+        inner = _followed(below, resolver)
+        said = {"label": [header for header, property_ in headers.items() if property_ == name]}
+        yield Wanted((name,), inner, _labels(name, inner, said))
+
+
+def _labels(name: str, schema: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ...]:
+    given = said.get("label", [])
+    texts = [*([given] if isinstance(given, str) else given), schema.get("title", ""), name]
+    return tuple(dict.fromkeys(label for label in map(words, texts) if label))
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """The type that a value is made as; the first that is not null."""
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds or []
+    named = [kind for kind in kinds if kind != "null"]
+    if named:
+        return str(named[0])
+    return "object" if "properties" in schema else "array" if "items" in schema else "string"
+
+
+def may_be_null(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type")
+    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds) or bool(schema.get("x-nullable"))
+
+
+def problems_of(options: Mapping[str, Any]) -> list[Problem]:
+    """[{path, message}] of a rule's options."""
+    found = [_at([key], "there is no such option; the option is fields") for key in options if key != "fields"]
+    fields = options.get("fields", {})
+    if not isinstance(fields, Mapping) or len(fields) > _MAX_FIELDS:
+        return [*found, _at(["fields"], f"must be an object of at most {_MAX_FIELDS} pointers")]
+    for at, said in fields.items():
+        if not at.startswith("/"):
+            found.append(_at(["fields", at], "must be a JSON pointer such as /invoice_number"))
+        if isinstance(said, Mapping):
+            found += _of_field(at, said)
+        else:
+            found.append(_at(["fields", at], f"must be an object with {', '.join(_KEYS)}"))
+    return found
+
+
+def _of_field(at: str, said: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in said:
+        if key not in _KEYS:
+            yield _at(["fields", at, key], f"there is no such key; the keys are {', '.join(_KEYS)}")
+    labels = said.get("label", [])
+    labels = [labels] if isinstance(labels, str) else labels
+    if not isinstance(labels, list) or not all(isinstance(each, str) and words(each) for each in labels):
+        yield _at(["fields", at, "label"], "must be a label or a list of labels, each with letters")
+    table = said.get("table", {})
+    if not isinstance(table, Mapping) or not all(isinstance(each, str) for each in table.values()):
+        yield _at(["fields", at, "table"], "must say for each header which property it is")
+    if said.get("order") not in (None, "dmy", "mdy"):
+        yield _at(["fields", at, "order"], "must be dmy or mdy")
+    if "regex" in said and (reason := _regex_fault(said["regex"])):
+        yield _at(["fields", at, "regex"], reason)
+
+
+def _regex_fault(regex: Any) -> str:
+    if not isinstance(regex, str) or not 1 <= len(regex) <= 500:
+        return "must be a pattern of at most 500 characters"
+    try:
+        compiled(regex)
+        compiled(f"^(?:{regex})$")
+    except ValueError as wrong:
+        return f"this pattern cannot be used: {wrong}"
+    return ""
+
+
+def _at(steps: list[str], message: str) -> Problem:
+    return {"path": pointer(steps), "message": message}

@@ -1,0 +1,155 @@
+"""What a rule says, and whether it may: the same checks for the API, the command line and files.
+
+`content` is a mapping with the keys of `FIELDS`; whatever was left out has its default. `problems_of` names each
+fault by JSON pointer into it.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from penstock.extraction import field_map, schemas
+from penstock.extraction.ports import Rule
+from penstock.kernel import json
+
+BUILT_IN_ID = 1
+BUILT_IN = Rule(
+    rule_id=BUILT_IN_ID,
+    version=1,
+    name="default",
+    postprocess_mode="skip",
+    description="Built in: the document as markdown and pages with positions; no model is asked."
+    " 内置规则：输出 markdown 与带坐标的页面，不调用模型。",
+    is_system=True,
+)
+MODES = frozenset({"llm", "skip", "rules"})
+NEEDS_SCHEMA = frozenset({"llm", "rules"})
+STRATEGIES = ("direct-json", "chunked-summarize", "chunked-extract")
+NAME_LETTERS = 200
+DESCRIPTION_LETTERS = 4_000
+PROMPT_LETTERS = 20_000
+OPTIONS_BYTES = 64 * 1024
+DEFAULTS: Mapping[str, Any] = {
+    "name": "",
+    "description": "",
+    "json_schema": None,
+    "system_prompt": None,
+    "postprocess_mode": "llm",
+    "postprocess_strategy": None,
+    "options": {},
+}
+FIELDS = tuple(DEFAULTS)
+Problem = dict[str, str]
+
+
+def completed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """With defaults; names lose their outer blanks. Keys that are no fields are kept, to be named as problems."""
+    content = {**DEFAULTS, **given}
+    if isinstance(content["name"], str):
+        content["name"] = content["name"].strip()
+    return content
+
+
+def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
+    """Of completed content; `modes` are the post-processors that are installed."""
+    unknown = [
+        _at(key, f"there is no such key; the keys are {', '.join(FIELDS)}") for key in content if key not in FIELDS
+    ]
+    wrong = unknown + [
+        _at(name, "has a character that cannot be stored") for name in FIELDS if not _storable(content[name])
+    ]
+    if wrong:
+        return wrong
+    return [
+        *_of_texts(content),
+        *_of_processing(content, modes),
+        *_of_schema(content),
+        *_of_options(content),
+    ]  # fmt: skip
+
+
+def _at(name: str, message: str, below: str = "") -> Problem:
+    return {"path": schemas.pointer([name]) + below, "message": message}
+
+
+def _storable(value: Any) -> bool:
+    """Not so: U+0000, which PostgreSQL has no place for, halves of a surrogate pair, and what is nested without end."""
+    level = [value]
+    for _ in range(200):
+        if not level:
+            return True
+        texts = [each for each in level if isinstance(each, str)]
+        texts += [key for each in level if isinstance(each, Mapping) for key in each]
+        if any(not isinstance(text, str) or "\x00" in text or _is_broken(text) for text in texts):
+            return False
+        level = [
+            below
+            for each in level
+            if isinstance(each, Mapping | list)
+            for below in (each.values() if isinstance(each, Mapping) else each)
+        ]
+    return False
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _of_texts(content: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    name = content["name"]
+    if not isinstance(name, str) or not 1 <= len(name) <= NAME_LETTERS or not name.isprintable():
+        found.append(_at("name", f"must be 1 to {NAME_LETTERS} printable characters in one line"))
+    if not isinstance(content["description"], str) or len(content["description"]) > DESCRIPTION_LETTERS:
+        found.append(_at("description", f"must be text of at most {DESCRIPTION_LETTERS:,} characters"))
+    prompt = content["system_prompt"]
+    if prompt is not None and (not isinstance(prompt, str) or len(prompt) > PROMPT_LETTERS):
+        found.append(_at("system_prompt", f"must be text of at most {PROMPT_LETTERS:,} characters"))
+    return found
+
+
+def _of_processing(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
+    found = []
+    if content["postprocess_mode"] not in modes:
+        found.append(_at("postprocess_mode", f"must be one of {', '.join(sorted(modes))}"))
+    strategy = content["postprocess_strategy"]
+    if strategy is not None and strategy not in STRATEGIES:
+        found.append(_at("postprocess_strategy", f"must be one of {', '.join(STRATEGIES)}, or left out"))
+    return found
+
+
+def _of_schema(content: Mapping[str, Any]) -> list[Problem]:
+    schema = content["json_schema"]
+    if schema is None:
+        if content["postprocess_mode"] in NEEDS_SCHEMA:
+            return [_at("json_schema", f"must be given when postprocess_mode is {content['postprocess_mode']}")]
+        return []
+    return [_at("json_schema", each["message"], each["path"]) for each in schemas.problems_of(schema)]
+
+
+def _of_options(content: Mapping[str, Any]) -> list[Problem]:
+    options = content["options"]
+    if not isinstance(options, Mapping):
+        return [_at("options", "must be an object")]
+    if len(json.dump_bytes(options)) > OPTIONS_BYTES:
+        return [_at("options", f"must be at most {OPTIONS_BYTES:,} bytes of JSON")]
+    if content["postprocess_mode"] != "rules":
+        return []
+    return [_at("options", each["message"], each["path"]) for each in field_map.problems_of(options)]
+
+
+def rule_of(content: Mapping[str, Any], rule_id: int, version: int) -> Rule:
+    return Rule(rule_id=rule_id, version=version, **{name: content[name] for name in FIELDS})
+
+
+def snapshot(rule: Rule) -> dict[str, Any]:
+    """The exact rule, as a task keeps it."""
+    kept = {name: getattr(rule, name) for name in FIELDS}
+    return {"rule_id": rule.rule_id, "version": rule.version, "is_system": rule.is_system, **kept}
+
+
+def restored(kept: Mapping[str, Any]) -> Rule:
+    return Rule(**{name: kept[name] for name in ("rule_id", "version", "is_system", *FIELDS)})

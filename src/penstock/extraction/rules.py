@@ -1,0 +1,151 @@
+"""Rules: made, changed, found, and the one that a task runs with.
+
+Invariant: a change writes the rule and one new version in the caller's transaction; a version is never changed, and a
+change that changes nothing makes none. Another merchant's rule is answered as if it did not exist. The built-in rule
+is no row: it is always there, the same for everybody.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.extraction import rule_content, rule_store
+from penstock.extraction.ports import Rule
+from penstock.extraction.rule_content import BUILT_IN, BUILT_IN_ID, MODES
+from penstock.extraction.settings import EtlSettings
+from penstock.kernel import error_codes
+from penstock.kernel.db import Tx
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller
+from penstock.kernel.schemas import canonical
+
+BUILT_IN_BY = "penstock"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRule:
+    """A rule and its history. The built-in one belongs to nobody and has no dates."""
+
+    rule: Rule
+    merchant_id: str | None = None
+    created_by: str = BUILT_IN_BY
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleVersion:
+    """What a rule said once."""
+
+    rule: Rule
+    created_by: str
+    created_at: datetime
+
+
+def _kept(row: Mapping[str, Any], *, is_system: bool = False) -> KeptRule:
+    fields = {name: row[name] for name in rule_content.FIELDS}
+    rule = Rule(rule_id=row["rule_id"], version=row["version"], is_system=is_system, **fields)
+    return KeptRule(rule, row["merchant_id"], row["created_by"], row["created_at"], row["updated_at"])
+
+
+def _check(content: Mapping[str, Any], modes: Collection[str]) -> None:
+    if problems := rule_content.problems_of(content, modes):
+        raise PenstockError(error_codes.ETL_RULE_INVALID, problems=problems)
+
+
+async def create_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], modes: Collection[str] = MODES) -> KeptRule:
+    """ETL_RULE_INVALID with all problems; ETL_RULE_NAME_TAKEN."""
+    content = rule_content.completed(given)
+    _check(content, modes)
+    return _kept(await rule_store.insert(tx, caller.merchant_id, content, caller.user_id))
+
+
+async def change_rule(
+    tx: Tx, caller: Caller, rule_id: int, given: Mapping[str, Any], modes: Collection[str] = MODES
+) -> KeptRule:
+    """`given` has the fields that change, and may have `version`: the one that the caller read.
+    CONFIG_VERSION_CONFLICT when somebody has changed the rule since."""
+    row = await _locked(tx, caller, rule_id, given.get("version"))
+    now = {name: row[name] for name in rule_content.FIELDS}
+    content = rule_content.completed({**now, **{key: value for key, value in given.items() if key != "version"}})
+    _check(content, modes)
+    if canonical(content) == canonical(now):
+        return _kept(row)
+    return _kept(await rule_store.update(tx, rule_id, content, caller.user_id))
+
+
+async def delete_rule(tx: Tx, caller: Caller, rule_id: int, version: int | None = None) -> None:
+    """Tasks keep the version that they run with; the name is free again."""
+    await _locked(tx, caller, rule_id, version)
+    await rule_store.mark_deleted(tx, rule_id)
+
+
+async def _locked(tx: Tx, caller: Caller, rule_id: int, version: Any) -> dict[str, Any]:
+    if rule_id == BUILT_IN_ID:
+        raise PenstockError(error_codes.ETL_RULE_BUILT_IN)
+    row = await rule_store.lock(tx, rule_id)
+    if row is None or not caller.sees(row["merchant_id"]):
+        raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)
+    if version is not None and version != row["version"]:
+        raise PenstockError(error_codes.CONFIG_VERSION_CONFLICT, given=version, newest=row["version"])
+    return row
+
+
+async def find_rule(tx: Tx, caller: Caller, rule_id: int, settings: EtlSettings) -> KeptRule:
+    """ETL_RULE_NOT_FOUND also for another merchant's, unless it is the default for everybody."""
+    if rule_id == BUILT_IN_ID:
+        return KeptRule(BUILT_IN)
+    row = await rule_store.find(tx, rule_id)
+    is_default = rule_id == settings.global_rule_id
+    if row is None or not (is_default or caller.sees(row["merchant_id"])):
+        raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)
+    return _kept(row, is_system=is_default)
+
+
+async def find_rules(
+    tx: Tx, caller: Caller, settings: EtlSettings, *, after: int = 0, limit: int = 50
+) -> list[KeptRule]:
+    """Up to `limit` by number, beginning after one. The built-in rule is the first, then the default for everybody."""
+    merchant = None if caller.sees_all else caller.merchant_id
+    first = [KeptRule(BUILT_IN)] if after < BUILT_IN_ID else []
+    default = settings.global_rule_id
+    if first and default not in (None, BUILT_IN_ID):
+        row = await rule_store.find(tx, default or 0)
+        first += [_kept(row, is_system=True)] if row is not None else []
+    rows = await rule_store.listed(tx, merchant, max(after, BUILT_IN_ID), limit)
+    return [*first, *(_kept(row) for row in rows if row["rule_id"] != default)][:limit]
+
+
+async def find_versions(
+    tx: Tx, caller: Caller, rule_id: int, *, before: int | None = None, limit: int = 50
+) -> list[RuleVersion]:
+    """The newest first. Of a rule that is there."""
+    row = await rule_store.find(tx, rule_id)
+    if row is None or not caller.sees(row["merchant_id"]):
+        raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)
+    return [
+        RuleVersion(rule_content.rule_of(row["content"], rule_id, row["version"]), row["created_by"], row["created_at"])
+        for row in await rule_store.versions(tx, rule_id, before, limit)
+    ]
+
+
+async def rule_for(tx: Tx, rule_id: int | None, caller: Caller, settings: EtlSettings) -> Rule:
+    """The rule that a task runs with. ETL_RULE_NOT_FOUND; ETL_RULE_REQUIRED where there is no default."""
+    if rule_id is not None:
+        return (await find_rule(tx, caller, rule_id, settings)).rule
+    if not settings.global_rule_enabled:
+        raise PenstockError(error_codes.ETL_RULE_REQUIRED)
+    default = BUILT_IN_ID if settings.global_rule_id is None else settings.global_rule_id
+    return (await find_rule(tx, caller, default, settings)).rule
+
+
+def load_rule(path: Path, modes: Collection[str] = MODES) -> Rule:
+    """Of a YAML or JSON file, for the command line; it has no number. ETL_RULE_INVALID names file, line and key."""
+    from penstock.extraction.rule_file import read_rule_file
+
+    content, problems = read_rule_file(path, modes)
+    if content is None:
+        raise PenstockError(error_codes.ETL_RULE_INVALID, problems=[each.as_dict() for each in problems])
+    return rule_content.rule_of(content, 0, 0)
