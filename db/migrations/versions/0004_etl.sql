@@ -43,6 +43,7 @@ create table etl_task (                              -- status: pending, or how 
   ocr_generation       int not null default 1,       -- the generation that read it; names the folder of its artefacts
   ocr_attempts         int not null default 0,       -- failed ones, of this generation
   postprocess_attempts int not null default 0,
+  lost_workers         int not null default 0,       -- leases that ran out, of this generation
   progress             int not null default 0,
   result               jsonb,
   error                jsonb,                        -- stage, code, message, details
@@ -62,6 +63,7 @@ create table etl_task (                              -- status: pending, or how 
 create index idx_etl_due on etl_task (due_at, task_id) where status = 'pending' and leased_until is null;
 create index idx_etl_held on etl_task (leased_until) where leased_until is not null;
 create index idx_etl_list on etl_task (merchant_id, created_at desc, task_id desc);
+create index idx_etl_ended on etl_task (finished_at) where finished_at is not null;
 create index idx_etl_all on etl_task (created_at desc, task_id desc);
 create unique index uk_etl_key on etl_task (merchant_id, idempotency_key) where idempotency_key is not null;
 create table llm_call (                              -- one call to a language model and what it cost

@@ -44,6 +44,16 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/workers"): OPERATIONS,
     ("GET", "/api/v1/deliveries"): OPERATIONS,
     ("POST", "/api/v1/deliveries/{delivery_id}/redeliver"): OPERATIONS,
+    # ETL
+    ("POST", "/api/v1/etl/submit"): ENDING,
+    ("GET", "/api/v1/etl/tasks"): SIGNED_IN,
+    ("GET", "/api/v1/etl/tasks/{task_id}"): SIGNED_IN,
+    ("POST", "/api/v1/etl/tasks/{task_id}/retry"): ENDING,
+    ("POST", "/api/v1/etl/tasks/{task_id}/cancel"): ENDING,
+    ("GET", "/api/v1/etl/tasks/{task_id}/markdown"): SIGNED_IN,
+    ("GET", "/api/v1/etl/tasks/{task_id}/pages/{page_number}"): SIGNED_IN,
+    ("GET", "/api/v1/etl/tasks/{task_id}/result"): SIGNED_IN,
+    ("GET", "/api/v1/etl/tasks/{task_id}/images/{name}"): SIGNED_IN,
     # jobs
     ("POST", "/api/v1/jobs"): SENDING,
     ("GET", "/api/v1/jobs"): SIGNED_IN,

@@ -12,6 +12,7 @@ from penstock.api.guard import every_route_declared
 from penstock.api.routes import (
     dashboard,
     deliveries,
+    etl_tasks,
     harvest_plans,
     harvest_progress,
     harvest_records,
@@ -45,6 +46,7 @@ ROUTERS = (
     jobs.router,
     job_contents.router,
     job_events.router,
+    etl_tasks.router,
     harvest_sources.router,
     harvest_plans.router,
     harvest_progress.router,

@@ -8,7 +8,7 @@ from penstock.documents.images import page_image
 from penstock.documents.leftovers import reactions, remove_files, sweep_admissions
 from penstock.documents.limits import CallLimits
 from penstock.documents.order import Order
-from penstock.documents.query_store import jobs_by_status
+from penstock.documents.query_store import jobs_by_status, source_of
 from penstock.documents.settings import DocumentSettings
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "page_image",
     "reactions",
     "remove_files",
+    "source_of",
     "sweep_admissions",
 ]

@@ -9,12 +9,10 @@ between, either the job has its file, or there is no job and the file is removed
 """
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NoReturn
 
 import structlog
@@ -26,6 +24,7 @@ from penstock.documents.desk import Desk, source_key
 from penstock.documents.order import Order
 from penstock.documents.states import JobStatus
 from penstock.kernel import error_codes, failpoints
+from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.redis import RedisTrouble
 from penstock.pdf import Issue, PrescanRules, judge_pages
@@ -34,7 +33,6 @@ from penstock.profiles import freeze
 log = structlog.get_logger(__name__)
 
 _MAPPING_TTL = timedelta(days=7)
-_HASH_PIECE = 4 * 1024 * 1024
 
 
 async def admit(desk: Desk, order: Order) -> dict[str, Any]:
@@ -165,11 +163,3 @@ async def _after(desk: Desk, job: dict[str, Any]) -> None:
         await desk.uploads.discard(job["upload_id"])
     except OSError as wrong:
         log.warning("upload.not_removed", upload=job["upload_id"], reason=str(wrong))  # the hourly sweep tries again
-
-
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(_HASH_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -111,3 +111,9 @@ async def jobs_by_status(tx: Tx, merchant_id: str | None, since: datetime | None
         {"merchant": merchant_id, "since": since},
     )
     return {row["status"]: row["jobs"] for row in rows}
+
+
+async def source_of(tx: Tx, job_id: UUID) -> dict[str, Any] | None:
+    """Whose the job's file is, how it is called and where it lies; `source_key` is None when it is gone."""
+    query = "select merchant_id, source_file, source_key, file_hash from pdf_jobs where job_id = %s"
+    return await fetch_one(tx, query, (job_id,))

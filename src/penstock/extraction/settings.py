@@ -35,6 +35,10 @@ class EtlSettings(SettingsGroup):
         timedelta(seconds=5), description="Pause after the first failed attempt; doubled after each further one"
     )
     retry_backoff_max_seconds: timedelta = Field(timedelta(minutes=5), description="Longest pause between attempts")
+    max_lost_workers: PositiveInt = Field(
+        10, description="A task that so many workers died over fails: it may be what kills them"
+    )
+    sweep_seconds: timedelta = Field(timedelta(seconds=5), description="How often lost jobs are looked for")
     lease_seconds: timedelta = Field(
         timedelta(seconds=30), description="A task whose worker is silent for so long is given to another"
     )

@@ -7,6 +7,7 @@ A transaction is never held across OCR, LLM, HTTP or the object store: claim, wo
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -131,3 +132,11 @@ async def fetch_one(tx: Tx, query: Any, params: Any = None) -> dict[str, Any] | 
 async def fetch_all(tx: Tx, query: Any, params: Any = None) -> list[dict[str, Any]]:
     cursor = await tx.execute(query, params)
     return await cursor.fetchall()
+
+
+async def server_time(tx: Tx) -> datetime:
+    """Now, by the database's clock: leases and due times are compared with it."""
+    row = await fetch_one(tx, "select clock_timestamp() as now")
+    assert row is not None  # noqa: S101  it always has one row
+    found: datetime = row["now"]
+    return found

@@ -21,7 +21,7 @@ from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
-from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one, server_time
 from penstock.kernel.delivery_order import INSIDE, OUTSIDE, release_next, set_aside
 from penstock.kernel.errors import PenstockError, reason_of
 from penstock.kernel.events import StoredEvent
@@ -190,7 +190,7 @@ class Deliveries:
         if reaction is None:
             raise SinkRefused(f"this build has no reaction {name}")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
+            await leases.settle(tx, INSIDE, lease, {"done_at": await server_time(tx)})
             await reaction.handle(tx, event)
             await release_next(tx, lease)
             failpoints.reach("delivery.handled")
@@ -201,7 +201,7 @@ class Deliveries:
             await send(event)
             failpoints.reach("delivery.sent")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, INSIDE, lease, {"done_at": await _now(tx)})
+            await leases.settle(tx, INSIDE, lease, {"done_at": await server_time(tx)})
             await release_next(tx, lease)
 
     async def _find_send(self, family: str, name: str) -> Send | None:
@@ -228,7 +228,7 @@ class Deliveries:
             most=self._settings.last_retry_seconds.total_seconds(),
         )
         async with self._database.transaction() as tx:
-            now = await _now(tx)
+            now = await server_time(tx)
             due = now + timedelta(seconds=wait)
             changes: dict[str, Any] = {"attempts": attempts, "last_error": reason, "due_at": due}
             await leases.settle(tx, INSIDE, lease, changes | ({"dead_at": now} if dead else {}))
@@ -245,11 +245,6 @@ class _Killer(Exception):
 def _is_taken_over(failure: PenstockError) -> bool:
     """The delivery's own lease is lost; a handler may well have lost another one."""
     return failure.code is error_codes.LEASE_LOST and failure.details.get("table") == INSIDE.table
-
-
-async def _now(tx: Tx) -> Any:
-    row = await fetch_one(tx, "select clock_timestamp() as now")
-    return row["now"] if row else None
 
 
 async def dead_letters(tx: Tx, *, merchant_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:

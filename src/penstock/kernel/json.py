@@ -1,5 +1,6 @@
 """JSON as the whole product reads and writes it: fast, UTF-8, dates in RFC 3339."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,3 +19,14 @@ def dumps(value: Any) -> str:
 
 def loads(text: str | bytes) -> Any:
     return _decoder.decode(text)
+
+
+def storable(value: Any) -> Any:
+    """The same without what PostgreSQL's jsonb cannot hold: NUL and halves of letters, wherever they stand."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {storable(str(name)): storable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(each) for each in value]
+    return value

@@ -4,6 +4,7 @@ Losing every message costs seconds, never work: workers look at PostgreSQL thems
 are JSON, not ARQ's default pickle, so that whoever can write to Redis still cannot run code in a worker.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from arq.connections import ArqRedis
@@ -24,6 +25,11 @@ class Queue:
             job_deserializer=json.loads,
         )
 
-    async def wake(self, job: str, *ids: Any, once: str | None = None) -> None:
-        """Ask some worker to run `job`; with `once`, only if that wake-up is not already waiting or running."""
-        await self.arq.enqueue_job(job, *ids, _job_id=f"{self.name}:{once}" if once else None)
+    async def wake(self, job: str, *ids: Any, once: str | None = None, after: timedelta | None = None) -> str | None:
+        """Ask some worker to run `job`; with `once`, only if that wake-up is not already waiting or running.
+
+        The job's id, or None when it was there already.
+        """
+        job_id = f"{self.name}:{once}" if once else None
+        asked = await self.arq.enqueue_job(job, *ids, _job_id=job_id, _defer_by=after)
+        return None if asked is None else asked.job_id

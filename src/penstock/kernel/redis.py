@@ -98,5 +98,8 @@ class Keys:
     def circuit(self, key: str) -> str:
         return f"{self.prefix}:circuit:{{{key}}}"
 
+    def etl_task(self, prefix: str, task_id: int) -> str:
+        return f"{self.prefix}:{prefix}task:{{{task_id}}}"
+
     def queue(self, name: str) -> str:
         return f"{self.prefix}:queue:{name}"

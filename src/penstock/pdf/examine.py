@@ -75,13 +75,13 @@ class Examiner:
     """Looks at PDFs that nobody has looked at yet."""
 
     def __init__(self, sandbox: Sandbox, settings: PdfSettings) -> None:
-        self._sandbox = sandbox
+        self.sandbox = sandbox
         self._settings = settings
         self._bounds = asdict(settings.bounds)
 
     async def inspect(self, path: Path) -> Inspection:
         """What the file is, and everything that speaks against it."""
-        outcome = await self._sandbox.call(
+        outcome = await self.sandbox.call(
             "penstock.pdf.inspect:inspect", self._bounds, files=[path], limits=self._limits(_MiB), returns=Inspection
         )
         if outcome.value is None:
@@ -95,7 +95,7 @@ class Examiner:
         """Measure all pages, in parallel as far as the pool has places; `judge_pages` says what follows."""
         pages: list[PageMetrics] = []
         issues: list[Issue] = []
-        slices = _slices(page_count, self._sandbox.settings.workers)
+        slices = _slices(page_count, self.sandbox.settings.workers)
 
         async def work() -> None:
             for first, last in slices:  # one iterator for all: each takes the next slice when it is done
@@ -103,7 +103,7 @@ class Examiner:
 
         try:
             async with asyncio.timeout(self._settings.prescan_timeout_sec), asyncio.TaskGroup() as group:
-                for _ in range(self._sandbox.settings.workers):
+                for _ in range(self.sandbox.settings.workers):
                     group.create_task(work())
         except TimeoutError:
             issues.append(Issue(codes.PARSE_TIMEOUT, "", f"more than {self._settings.prescan_timeout_sec} s"))
@@ -115,7 +115,7 @@ class Examiner:
         self, path: Path, page_number: int, dpi: float = 150, picture_format: PictureFormat = PictureFormat.PNG
     ) -> bytes:
         """A picture of one page, from 1. The resolution is lowered where the page is very large."""
-        outcome = await self._sandbox.call(
+        outcome = await self.sandbox.call(
             "penstock.pdf.rendering:render",
             page_number, float(dpi), picture_format.value, self._settings.render_max_pixels,
             files=[path], limits=self._limits(_LARGEST_PICTURE), returns=RenderedPage,
@@ -133,7 +133,7 @@ class Examiner:
         """A call may return early with what it has; then the next goes on from there."""
         first, last = span
         while first <= last and not issues:
-            outcome = await self._sandbox.call(
+            outcome = await self.sandbox.call(
                 "penstock.pdf.measure:measure",
                 first, last, min_text, self._settings.security_parse_timeout_sec / 3,
                 files=[path], limits=self._limits(_MiB), returns=list[PageMetrics],

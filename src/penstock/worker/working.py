@@ -1,6 +1,8 @@
 """The worker role: ARQ jobs, and a look at PostgreSQL every second in case a wake-up was lost."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -9,14 +11,19 @@ from arq.worker import Worker, func
 
 from penstock.bootstrap import Parts
 from penstock.documents.processing import PageProcessor
+from penstock.extraction.desk import JOBS
+from penstock.extraction.stages import run_stage
+from penstock.extraction.states import Stage
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.deliveries import Deliveries
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable
+from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
 
 log = structlog.get_logger(__name__)
 
 _SWEEP_SECONDS = 1.0
+_STAGE_SECONDS = 3600.0  # a stage that takes longer is handed back and gone on with from what is stored
 
 
 async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProcessor | None = None) -> None:
@@ -31,7 +38,7 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
         heartbeat = parts.heartbeat(takes_jobs=rounds is not None)
         group.create_task(heartbeat.run(done))  # alive until it holds nothing any more
         work = [
-            group.create_task(_take_jobs(parts, deliveries, stop)),
+            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, deliveries, stop)),
             group.create_task(_sweep(deliveries, stop)),
         ]
         if rounds:
@@ -45,17 +52,44 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
         done.set()
 
 
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What is taken from one queue."""
+
+    queue: Queue
+    functions: Mapping[str, Callable[..., Awaitable[None]]]
+    at_once: int
+    timeout: float
+
+
+def _all_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> list[Jobs]:
+    async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
+        await deliveries.drain(stop)
+
+    async def etl_ocr(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
+        await run_stage(parts.workshop, Stage.OCR, task_id)
+
+    async def etl_postprocess(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
+        await run_stage(parts.workshop, Stage.POSTPROCESS, task_id)
+
+    etl = {JOBS[Stage.OCR]: etl_ocr, JOBS[Stage.POSTPROCESS]: etl_postprocess}
+    return [
+        Jobs(parts.queue, {"deliver": deliver}, at_once=8, timeout=300),
+        Jobs(parts.etl.queue, etl, at_once=parts.settings.etl.worker_count, timeout=_STAGE_SECONDS),
+    ]
+
+
 def _grace(parts: Parts) -> float:
     """Time to finish what is in hand; the rest of the time to leave is for handing back and closing."""
     return parts.settings.runtime.shutdown_seconds.total_seconds() * 0.8
 
 
-async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> None:
+async def _take_jobs(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
     """ARQ gives up when Redis goes away; we begin again until it is back."""
     trouble = 0
     while not stop.is_set():
         try:
-            await _run_arq(parts, deliveries, stop)
+            await _run_arq(jobs, grace, stop)
             trouble = 0
         except RedisTrouble as away:
             trouble += 1
@@ -64,19 +98,19 @@ async def _take_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) 
             await pause(stop, wait)
 
 
-async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> None:
-    async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
-        await deliveries.drain(stop)
-
+async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
     worker = Worker(
-        functions=[func(deliver, name="deliver", keep_result=0, max_tries=1, timeout=300)],  # type: ignore[arg-type]
-        redis_pool=parts.queue.arq,
-        queue_name=parts.queue.name,
-        job_serializer=parts.queue.arq.job_serializer,
-        job_deserializer=parts.queue.arq.job_deserializer,
+        functions=[
+            func(run, name=name, keep_result=0, max_tries=1, timeout=jobs.timeout)  # type: ignore[arg-type]
+            for name, run in jobs.functions.items()
+        ],
+        redis_pool=jobs.queue.arq,
+        queue_name=jobs.queue.name,
+        job_serializer=jobs.queue.arq.job_serializer,
+        job_deserializer=jobs.queue.arq.job_deserializer,
         handle_signals=False,
         poll_delay=0.1,
-        max_jobs=8,
+        max_jobs=jobs.at_once,
         log_results=False,
     )
     running = asyncio.create_task(worker.async_run())
@@ -87,7 +121,7 @@ async def _run_arq(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) ->
             running.result()
         worker.allow_pick_jobs = False
         if worker.tasks:
-            await asyncio.wait(list(worker.tasks.values()), timeout=_grace(parts))
+            await asyncio.wait(list(worker.tasks.values()), timeout=grace)
     finally:
         stopping.cancel()
         for task in worker.tasks.values():

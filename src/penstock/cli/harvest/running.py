@@ -16,6 +16,7 @@ from penstock.harvest import overview
 from penstock.harvest.executing.store import release_source
 from penstock.harvest.overview import Progress, Trouble
 from penstock.harvest.states import PlanStatus
+from penstock.kernel.db import server_time
 from penstock.kernel.errors import PenstockError, Sentence, raise_unless_unavailable
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Harvest:
 
     async def run(self) -> Ended:
         async with self._desk.database.transaction() as tx:
-            self._standing.started = await overview.moment_now(tx)
+            self._standing.started = await server_time(tx)
             for reason in sorted(_HOPELESS):  # somebody runs it again: perhaps the key has been put right
                 await release_source(tx, self._trigger.provenance_code, reason)
         watches = [asyncio.create_task(self._watch()), asyncio.create_task(self._pass_on_stop())]
@@ -187,7 +188,7 @@ class Harvest:
             now.progress = await overview.progress_of(tx, source, plans, now.started)
             last = self._told[-1].run_id if self._told else 0
             fresh = await overview.troubles_of(tx, plans, now.started, last)
-            now.seconds = (await overview.moment_now(tx) - now.started).total_seconds()
+            now.seconds = (await server_time(tx) - now.started).total_seconds()
         for trouble in fresh:
             self._told.append(trouble)
             self._view.trouble(trouble)

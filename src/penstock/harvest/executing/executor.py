@@ -19,6 +19,7 @@ from penstock.harvest.executing.settle import Ending
 from penstock.harvest.executing.work import load
 from penstock.harvest.states import RunStatus, TaskStatus
 from penstock.kernel import error_codes, leases
+from penstock.kernel.db import server_time
 from penstock.kernel.errors import Kind, PenstockError, circumstances_of, raise_unless_unavailable, reason_of
 from penstock.kernel.telemetry import spanned
 
@@ -91,7 +92,7 @@ class Executor:
         """For a live view: what is left, and the next moment at which something can be claimed."""
         async with self._tools.database.transaction() as tx:
             left = await store.live_tasks(tx, self._sources)
-            moment: datetime = await store.now(tx)
+            moment: datetime = await server_time(tx)
         return {**left, "now": moment}
 
     # One task --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from penstock.harvest.executing.claim import Held
 from penstock.harvest.states import RUN, TASK, RunStatus, TaskStatus
 from penstock.kernel import json
 from penstock.kernel.backoff import exponential
-from penstock.kernel.db import Database, Tx
+from penstock.kernel.db import Database, Tx, server_time
 from penstock.kernel.statemachine import Step, move, moving
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ class Ending:
 async def end(tx: Tx, held: Held, ending: Ending, *, source: TaskStatus = TaskStatus.EXECUTING) -> None:
     """Raises STATE_CHANGED when the task is no longer ours."""
     changes: dict[str, Any] = dict(_LET_GO)
-    moment = await store.now(tx)
+    moment = await server_time(tx)
     if ending.task is TaskStatus.QUEUED:
         changes |= {"scheduled_at": moment + ending.after}
     else:
@@ -83,7 +83,7 @@ async def sweep_tasks(database: Database, *, most_attempts: int) -> None:
         if freed := await store.free_forgotten_slots(tx):
             log.warning("slots.forgotten", slots=freed)
         metrics.show_queue(await store.queue_lengths(tx))
-        metrics.show_lag(await store.harvests_reached(tx), await store.now(tx))
+        metrics.show_lag(await store.harvests_reached(tx), await server_time(tx))
 
 
 async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:
@@ -91,7 +91,7 @@ async def _take(tx: Tx, row: Mapping[str, Any], most_attempts: int) -> None:
     error = {"code": "EXECUTOR_LOST", "message": "the executor stopped without a word"}
     runs = await store.open_runs(tx, row["id"])
     attempts = 0 if any(run["has_stored"] for run in runs) else row["attempts"] + 1
-    target, moment = TaskStatus.QUEUED, await store.now(tx)
+    target, moment = TaskStatus.QUEUED, await server_time(tx)
     changes = {**_LET_GO, "attempts": attempts, "error": _stored(error)}
     if attempts >= most_attempts:
         target, changes = TaskStatus.FAILED, {**changes, "finished_at": moment}

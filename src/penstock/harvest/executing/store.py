@@ -1,7 +1,7 @@
 """All SQL of claiming and running tasks. Statuses are written by the state machine alone."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -287,11 +287,3 @@ async def harvests_reached(tx: Tx) -> list[dict[str, Any]]:
         " where operation_code = 'HARVEST' and cursor_type_code = 'TIME'"
         " and coalesce(normalized_instant, origin_instant) is not null group by 1, 2, 3",
     )
-
-
-async def now(tx: Tx) -> datetime:
-    row = await fetch_one(tx, "select clock_timestamp() as now")
-    if row is None:
-        raise LookupError("no clock")
-    moment: datetime = row["now"]
-    return moment

@@ -49,12 +49,6 @@ class Trouble:
     at: datetime | None
 
 
-async def moment_now(tx: Tx) -> datetime:
-    row = await fetch_one(tx, "select clock_timestamp() as now")
-    moment: datetime = (row or {})["now"]
-    return moment
-
-
 async def live_plans(tx: Tx, source: str) -> set[int]:
     """Plans that have tasks waiting or running."""
     rows = await fetch_all(

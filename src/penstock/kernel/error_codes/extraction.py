@@ -94,6 +94,9 @@ ETL_ARTEFACT_GONE = _row("ETL_ARTEFACT_GONE", Kind.CONFLICT, _W,
 ETL_STAGE_TIMEOUT = _row("ETL_STAGE_TIMEOUT", Kind.UNAVAILABLE, _W,
     "处理长时间没有进展", "A stage made no progress for too long",
     "系统会自动重试", "It is tried again by itself", retryable=True)
+ETL_WORKERS_LOST = _row("ETL_WORKERS_LOST", Kind.BROKEN, _E,
+    "处理该任务的进程多次意外退出", "Workers died over this task again and again",
+    "文件可能有问题；请将任务编号提供给运维人员", "The file may be the cause; give the task's number to an operator")
 ETL_PROVIDER_UNKNOWN = _row("ETL_PROVIDER_UNKNOWN", Kind.BROKEN, _E,
     "没有安装这个识别或后处理组件", "No such provider or post-processor is installed",
     "details.installed 列出可用的名称", "details.installed lists those that are")

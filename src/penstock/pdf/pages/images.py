@@ -97,7 +97,7 @@ def _picture(document: Any, page: Any, item: Any) -> ImageBytes:
     if is_opaque and about.colorspace in _DIRECT and _filters(item) == [b"DCTDecode"]:
         return ImageBytes(_raw_data(item), "image/jpeg", about.width, about.height)
     shown = picture.convert("RGB") if is_opaque else picture
-    kind = "JPEG" if is_opaque and shown.width * shown.height > _PHOTO and not about.bits_per_pixel == 1 else "PNG"
+    kind = "JPEG" if is_opaque and shown.width * shown.height > _PHOTO and about.bits_per_pixel != 1 else "PNG"
     data = io.BytesIO()
     shown.save(data, kind, **({"quality": 90} if kind == "JPEG" else {"compress_level": 3}))
     return ImageBytes(data.getvalue(), f"image/{kind.lower()}", shown.width, shown.height)

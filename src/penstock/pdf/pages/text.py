@@ -225,5 +225,3 @@ def _judge(layer: TextLayer, unmapped: float) -> None:
         sample = " ".join(span.text for span in spans[:400])
         if letters and (bad > letters * 0.3 or is_rubbish(sample, unmapped)):
             layer.garbled.update(span.id for span in spans)
-
-

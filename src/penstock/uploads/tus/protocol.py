@@ -23,6 +23,11 @@ CONTENT_TYPE = "application/offset+octet-stream"
 
 UPLOAD_ID = re.compile(r"upl_[A-Za-z0-9_-]{21}")
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}")  # far beyond any file, so that too long is told from malformed
+_PDF = {".pdf": "application/pdf"}
+_PICTURES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".tif": "image/tiff", ".tiff": "image/tiff",
+    ".webp": "image/webp",
+}  # fmt: skip
 _METADATA_KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 _LONGEST_METADATA = 8192
 _MOST_PARTS = 1000
@@ -93,11 +98,12 @@ def parse_metadata(text: str) -> dict[str, str]:
 
 
 def file_name(metadata: Mapping[str, str]) -> str:
-    """The name of the file; INVALID_FILE_TYPE unless the metadata speak of a PDF."""
+    """The name of the file; INVALID_FILE_TYPE unless the metadata speak of a PDF, or of a picture that is for ETL."""
     name, kind = metadata.get("filename", ""), metadata.get("filetype", "")
-    if not name.lower().endswith(".pdf"):
+    types = {**_PDF, **_PICTURES} if metadata.get("purpose") == "etl" else _PDF
+    if not name.lower().endswith(tuple(types)):
         raise PenstockError(error_codes.INVALID_FILE_TYPE, filename=name[:200])
-    if kind and kind.partition(";")[0].strip().lower() != "application/pdf":
+    if kind and kind.partition(";")[0].strip().lower() not in types.values():
         raise PenstockError(error_codes.INVALID_FILE_TYPE, filetype=kind[:200])
     return clean_name(name)
 

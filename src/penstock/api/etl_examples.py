@@ -1,0 +1,49 @@
+"""What the description of the API shows of ETL: one invoice, from its submission to its JSON."""
+
+from penstock.api.examples import JOB_ID, MERCHANT, UPLOAD_ID, Document
+
+TASK_ID = 42
+_CREATED, _ENDED = "2026-03-02T09:00:04Z", "2026-03-02T09:00:09Z"
+SUBMISSION: Document = {"upload_id": UPLOAD_ID, "rule_id": 7}
+OF_A_JOB: Document = {"job_id": JOB_ID}
+RETRY: Document = {"from_stage": "postprocess", "newest_rule": True}
+SUBMITTED: Document = {"task_id": TASK_ID, "status": "pending"}
+TASK: Document = {
+    "task_id": TASK_ID,
+    "status": "completed",
+    "phase": "postprocess",
+    "progress": 100,
+    "merchant_id": MERCHANT,
+    "filename": "invoice.pdf",
+    "rule_id": 7,
+    "rule_version": 3,
+    "attempts": {"ocr": 0, "postprocess": 0},
+    "pages": None,
+    "job_id": None,
+    "next_attempt_at": None,
+    "result": {
+        "data": {"number": "INV-1042", "total": 1280.5},
+        "provenance": {
+            "/number": [{"page": 1, "box": [0.61, 0.08, 0.74, 0.1], "spans": ["s4"], "text": "INV-1042"}],
+            "/total": [{"page": 1, "box": [0.8, 0.71, 0.88, 0.73], "spans": ["s57"], "text": "1,280.50"}],
+        },
+        "markdown_s3_key": "etl/42/1/document.md",
+        "output_s3_key": "etl/42/1/result-1.json",
+    },
+    "error": None,
+    "metadata": {"artifacts": {"markdown_s3_key": "etl/42/1/document.md", "page_count": 1}},
+    "created_at": _CREATED,
+    "started_at": "2026-03-02T09:00:05Z",
+    "finished_at": _ENDED,
+}
+RUNNING: Document = TASK | {
+    "status": "mineru_parsing",
+    "phase": "ocr",
+    "progress": 36,
+    "pages": {"done": 9, "total": 20},
+    "job_id": "penstock:queue:etl:ocr:42:1:0",
+    "result": None,
+    "metadata": {},
+    "finished_at": None,
+}
+TASKS: Document = {"tasks": [RUNNING], "next_before": None}

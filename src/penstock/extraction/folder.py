@@ -1,0 +1,193 @@
+"""Where the artefacts of one reading lie, and the notebook that a provider writes them through.
+
+`etl/{task}/{generation}/` holds pages in parts, pictures, what a provider asked to remember, the markdown, and last the
+manifest: whoever finds one need not read the document again. A part's name has the lease's token in it, so a worker
+that is late writes beside its successor, never over it. Invariant: a page that was recognised is stored at once; pages
+that were only read (a hundred in a second) are stored together, and a kill costs them two seconds of reading.
+"""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.kernel import error_codes, failpoints, json
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.objectstore import ObjectStore
+from penstock.pdf.pages.model import Page
+
+_PART_PAGES = 64
+_PART_SECONDS = 2.0
+_pages = msgspec.json.Decoder(list[Page])
+_pages_out = msgspec.json.Encoder()
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a reading has left; written last."""
+
+    markdown_key: str
+    page_count: int
+    parts: dict[str, list[int]]  # key → numbers of the pages in it
+    images: list[str]
+    provider: str
+    provider_version: str
+    provider_task_id: str
+    metadata: dict[str, Any]
+
+
+_manifest = msgspec.json.Decoder(Manifest)
+
+
+class Folder:
+    """The artefacts of one reading of one task."""
+
+    def __init__(self, store: ObjectStore, task_id: int, generation: int) -> None:
+        self.store = store
+        self.root = f"etl/{task_id}/{generation}"
+
+    def key(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    async def manifest(self) -> Manifest | None:
+        try:
+            return _manifest.decode(await self.store.get(self.key("manifest.json")))
+        except PenstockError as missing:
+            if missing.code is error_codes.NOT_FOUND:
+                return None
+            raise
+
+    async def seal(self, manifest: Manifest) -> Manifest:
+        """The manifest that is there afterwards: of several readers the first has its way."""
+        if await self.store.put_if_absent(self.key("manifest.json"), msgspec.json.encode(manifest)):
+            return manifest
+        return await self.manifest() or manifest
+
+    async def part(self, key: str) -> list[Page]:
+        return _pages.decode(await self.store.get(key))
+
+    async def listed(self, below: str) -> list[str]:
+        return sorted([each.key async for each in self.store.list(self.key(below))])
+
+
+class StoredMemo:
+    """Small JSON values by key: what was paid for once is not asked for again after a crash."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    async def get(self, key: str) -> Any | None:
+        try:
+            return json.loads(await self._folder.store.get(self._name(key)))
+        except PenstockError as missing:
+            if missing.code is error_codes.NOT_FOUND:
+                return None
+            raise
+
+    async def put(self, key: str, value: Any) -> None:
+        await self._folder.store.put(self._name(key), json.dump_bytes(json.storable(value)))
+
+    def _name(self, key: str) -> str:
+        return self._folder.key(f"memo/{hashlib.sha256(key.encode()).hexdigest()}.json")
+
+
+class StoredManuscript:
+    """What a sealed reading says."""
+
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self.markdown_key = manifest.markdown_key
+        self.provider_task_id = manifest.provider_task_id
+        self.page_count = manifest.page_count
+        self.metadata: Mapping[str, Any] = manifest.metadata
+        self.memo = StoredMemo(folder)
+
+    async def markdown(self) -> str:
+        return (await self._folder.store.get(self.markdown_key)).decode()
+
+    def pages(self) -> AsyncIterator[Page]:
+        return pages_in_order(self._folder, self._manifest.parts)
+
+
+async def pages_in_order(folder: Folder, parts: Mapping[str, list[int]]) -> AsyncIterator[Page]:
+    """Pages of parts that may overlap and are roughly in order; only parts that are begun are in memory."""
+    where: dict[int, str] = {}
+    for key in sorted(parts):
+        for number in parts[key]:
+            where.setdefault(number, key)
+    left = {key: sum(1 for home in where.values() if home == key) for key in parts}
+    open_parts: dict[str, dict[int, Page]] = {}
+    for number in sorted(where):
+        key = where[number]
+        if key not in open_parts:
+            open_parts[key] = {page.number: page for page in await folder.part(key)}
+        yield open_parts[key][number]
+        left[key] -= 1
+        if not left[key]:
+            del open_parts[key]
+
+
+class StoreNotebook:
+    """The notebook of one attempt. `progress` is told on; the stage makes of it what people see."""
+
+    def __init__(self, folder: Folder, token: int, tell: Any) -> None:
+        self._folder = folder
+        self._token = token
+        self._tell = tell
+        self._notes: dict[str, Any] = {}
+        self._waiting: list[Page] = []
+        self._since = 0.0
+        self.parts: dict[str, list[int]] = {}
+        self.images: list[str] = []
+
+    async def open(self) -> None:
+        """Find what earlier attempts stored."""
+        for key in await self._folder.listed("pages"):
+            self.parts[key] = [page.number for page in await self._folder.part(key)]
+        self.images = await self._folder.listed("images")
+        try:
+            self._notes = json.loads(await self._folder.store.get(self._folder.key("notes.json")))
+        except PenstockError as missing:
+            if missing.code is not error_codes.NOT_FOUND:
+                raise
+
+    @property
+    def remembered(self) -> Mapping[str, Any]:
+        return self._notes
+
+    async def remember(self, **facts: Any) -> None:
+        self._notes = {**self._notes, **facts}
+        await self._folder.store.put(self._folder.key("notes.json"), json.dump_bytes(self._notes))
+        failpoints.reach("etl.remembered")
+
+    async def pages_done(self) -> frozenset[int]:
+        return frozenset(number for numbers in self.parts.values() for number in numbers)
+
+    async def add_page(self, page: Page) -> None:
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.append(page)
+        is_old = time.monotonic() - self._since > _PART_SECONDS
+        if page.ocr_share or is_old or len(self._waiting) >= _PART_PAGES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        if not self._waiting:
+            return
+        pages, self._waiting = self._waiting, []
+        key = self._folder.key(f"pages/{self._token:08}-{pages[0].number:06}.json")
+        await self._folder.store.put(key, _pages_out.encode(pages))
+        self.parts[key] = [page.number for page in pages]
+        failpoints.reach("etl.pages_stored")
+
+    async def add_image(self, name: str, data: bytes) -> str:
+        key = self._folder.key(f"images/{name}")
+        await self._folder.store.put(key, data)
+        if key not in self.images:
+            self.images.append(key)
+        return key
+
+    async def progress(self, done: int, total: int) -> None:
+        await self._tell(done, total)

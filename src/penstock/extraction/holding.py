@@ -1,0 +1,97 @@
+"""A task in a worker's hands: claimed, kept while the work runs, let go with its outcome.
+
+The lease is renewed beside the work. Lost (the worker was paused too long, or the row went elsewhere), the work is
+cancelled and nothing is written any more. Work that gives no sign of life for `ETL_TASK_TIMEOUT` is ended too.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from penstock.extraction import runstate, store
+from penstock.extraction.desk import EtlDesk
+from penstock.extraction.runstate import RunState
+from penstock.extraction.states import RunStatus, Stage
+from penstock.kernel import error_codes, leases
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable
+from penstock.kernel.leases import Leasable, Lease
+
+TASKS = Leasable("etl_task", "task_id", ready="status = 'pending'", order="due_at, task_id")
+_TELL_SECONDS = 0.5
+_SHARES = {Stage.OCR: (0, 80), Stage.POSTPROCESS: (80, 99)}  # of a task's progress, in percent
+_RUNNING = {Stage.OCR: RunStatus.MINERU_PARSING, Stage.POSTPROCESS: RunStatus.LLM_PROCESSING}
+
+
+class Held:
+    """One claimed task."""
+
+    def __init__(self, desk: EtlDesk, row: dict[str, Any]) -> None:
+        self.desk = desk
+        self.row = row
+        self.task_id: int = row["task_id"]
+        self.stage = Stage(row["phase"])
+        self.lease = Lease(row["task_id"], row["lease_token"], row)
+        self._sign_of_life = time.monotonic()
+        self._told = 0.0
+
+    async def tell(self, done: int, total: int) -> None:
+        """Progress within the stage, at most twice a second; any call is a sign of life."""
+        self._sign_of_life = now = time.monotonic()
+        if now - self._told < _TELL_SECONDS and done < total:
+            return
+        self._told = now
+        first, last = _SHARES[self.stage]
+        share = done / total if total else 0.0
+        await self.show(first + round((last - first) * min(1.0, share)), pages={"done": done, "total": total})
+
+    async def show(self, progress: int, **facts: Any) -> None:
+        state = runstate.of_row(self.row)
+        shown = RunState(
+            self.task_id, state.generation, self.lease.token, _RUNNING[self.stage], self.stage, progress,
+            {**state.facts, **facts},
+        )  # fmt: skip
+        await self.desk.states.write(shown)
+
+    async def keeping(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """What the work returns; LEASE_LOST or ETL_STAGE_TIMEOUT when it was ended from outside."""
+        running = asyncio.ensure_future(work())
+        watch = asyncio.create_task(self._watch(running))
+        try:
+            return await running
+        except asyncio.CancelledError:
+            if watch.done() and not watch.cancelled() and (ended := watch.exception()):
+                raise ended from None
+            running.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await running
+            raise
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError, PenstockError):
+                await watch
+
+    async def _watch(self, running: "asyncio.Future[Any]") -> None:
+        ttl, longest = self.desk.settings.lease_seconds, self.desk.settings.task_timeout.total_seconds()
+        while True:
+            await asyncio.sleep(min(ttl.total_seconds() / 3, longest / 4))
+            if time.monotonic() - self._sign_of_life > longest:
+                running.cancel()
+                raise PenstockError(error_codes.ETL_STAGE_TIMEOUT, stage=self.stage, seconds=longest)
+            try:
+                async with self.desk.database.transaction() as tx:
+                    kept = await leases.renew(tx, TASKS, [self.lease], ttl=ttl)
+            except PenstockError as away:
+                raise_unless_unavailable(away)
+                continue
+            if not kept:
+                running.cancel()
+                raise PenstockError(error_codes.LEASE_LOST, table=TASKS.table, key=str(self.task_id))
+
+
+async def claim(desk: EtlDesk, task_id: int, stage: Stage, owner: str) -> Held | None:
+    """None: it is not due, somebody has it, it has ended, or it is in the other stage."""
+    async with desk.database.transaction() as tx:
+        row = await store.claim(tx, task_id, stage, owner=owner, ttl=desk.settings.lease_seconds)
+    return None if row is None else Held(desk, row)

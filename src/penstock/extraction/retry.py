@@ -1,0 +1,54 @@
+"""A user's retry: from reading, or only from what was read.
+
+A new generation of the task begins; whoever still works on the old one cannot write any more. A retry of the second
+stage never reads the document again: it goes on from the manifest, or says that there is none.
+"""
+
+from typing import Any
+
+from penstock.extraction import rule_content, rules, runstate, store
+from penstock.extraction.desk import EtlDesk
+from penstock.extraction.folder import Folder
+from penstock.extraction.queries import visible
+from penstock.extraction.states import TASK, Stage, TaskStatus
+from penstock.kernel import error_codes, failpoints, json
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller
+from penstock.kernel.statemachine import Step, move
+
+
+async def retry(
+    desk: EtlDesk, task_id: int, from_stage: Stage, caller: Caller, *, newest_rule: bool = False
+) -> dict[str, Any]:
+    """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help."""
+    async with desk.database.transaction() as tx:
+        row = visible(await store.find(tx, task_id), task_id, caller)
+    if from_stage is Stage.POSTPROCESS and await Folder(desk.store, task_id, row["ocr_generation"]).manifest() is None:
+        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id)
+    async with desk.database.transaction() as tx:
+        row = visible(await store.lock(tx, task_id), task_id, caller)
+        status = TaskStatus(row["status"])
+        if status is TaskStatus.PENDING:
+            raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=task_id)
+        generation = row["generation"] + 1
+        changes: dict[str, Any] = {
+            "phase": from_stage.value, "generation": generation, "ocr_attempts": 0, "postprocess_attempts": 0,
+            "lost_workers": 0, "result": None, "error": None, "started_at": None, "finished_at": None,
+            "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
+            "progress": 0 if from_stage is Stage.OCR else 80,
+        }  # fmt: skip
+        if from_stage is Stage.OCR:
+            changes["ocr_generation"] = generation
+        if newest_rule:
+            rule = await rules.rule_for(tx, row["rule_id"], caller, desk.settings)
+            changes |= {"rule": json.dumps(rule_content.snapshot(rule)), "rule_version": rule.version}
+        step = Step(
+            str(task_id), status, TaskStatus.PENDING, by="api", trigger=f"retry_from_{from_stage}",
+            operator=caller.user_id, changes=changes, guards={"generation": row["generation"]},
+        )  # fmt: skip
+        moved = await move(tx, TASK, step)
+    failpoints.reach("etl.retried")
+    state = runstate.of_row(moved)
+    await desk.states.write(state)
+    await desk.wake(state)
+    return moved

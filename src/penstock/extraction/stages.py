@@ -1,0 +1,173 @@
+"""The two stages of a task, each from claim to outcome.
+
+OCR: the file is fetched, looked at in the sandbox, read by the provider page by page, and sealed with a manifest.
+Whoever finds a manifest goes on from there, so a document is never read twice for one set of artefacts, whatever dies.
+Post-process: what was read becomes JSON by the task's own copy of its rule, is checked against the schema once more,
+stored, and the task is completed. No transaction is open while either works.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from penstock.extraction import rule_content, settling
+from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook, pages_in_order
+from penstock.extraction.holding import Held, claim
+from penstock.extraction.metrics import STAGE_SECONDS
+from penstock.extraction.ports import Document, Extract, OCRProvider, Place, Reading, Rule, Subject
+from penstock.extraction.states import Stage
+from penstock.extraction.workshop import Workshop
+from penstock.kernel import error_codes, failpoints, json
+from penstock.kernel.disk import sha256_of
+from penstock.kernel.errors import PenstockError, reason_of
+from penstock.kernel.schemas import errors_of
+from penstock.pdf.pages.markdown import document_markdown
+
+log = structlog.get_logger(__name__)
+
+SKIP = "skip"
+_NOT_OURS = (error_codes.LEASE_LOST, error_codes.STATE_CHANGED)
+
+
+async def run_stage(shop: Workshop, stage: Stage, task_id: int) -> bool:
+    """What an ARQ job does. False: there was nothing to do for us."""
+    held = await claim(shop.desk, task_id, stage, shop.owner)
+    if held is None:
+        return False
+    failpoints.reach(f"etl.{stage}_claimed")
+    work = _ocr if stage is Stage.OCR else _postprocess
+    try:
+        with STAGE_SECONDS.labels(stage).time():
+            await held.show(held.row["progress"])
+            await held.keeping(lambda: work(shop, held))
+    except PenstockError as failure:
+        await _settle_failure(held, failure)
+    except asyncio.CancelledError:
+        await _hand_back(held)
+        raise
+    except Exception as failure:  # a fault of ours, or of a provider: the task's, not the worker's
+        log.exception("etl.stumbled", task=task_id, stage=stage)
+        await _settle_failure(held, PenstockError(error_codes.INTERNAL_ERROR, reason=reason_of(failure)))
+    return True
+
+
+async def _settle_failure(held: Held, failure: PenstockError) -> None:
+    if failure.code in _NOT_OURS:
+        log.info("etl.taken_away", task=held.task_id, stage=held.stage)
+        return
+    try:
+        await settling.fail(held, failure)
+    except PenstockError as late:
+        if late.code not in _NOT_OURS:
+            raise
+        log.info("etl.taken_away", task=held.task_id, stage=held.stage)
+
+
+async def _hand_back(held: Held) -> None:
+    """The worker stops: another goes on at once."""
+    try:
+        await settling.give_back(held)
+    except PenstockError as away:
+        log.info("etl.not_handed_back", task=held.task_id, reason=str(away))  # the lease runs out
+
+
+# Reading -----------------------------------------------------------------------------------------------------------
+async def _ocr(shop: Workshop, held: Held) -> None:
+    folder = Folder(shop.desk.store, held.task_id, held.row["ocr_generation"])
+    manifest = await folder.manifest()
+    if manifest is None:
+        manifest = await _read(shop, held, folder)
+    failpoints.reach("etl.sealed")
+    await settling.advance(held, manifest)
+
+
+async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
+    row = held.row
+    provider = shop.provider(row["provider"])
+    notebook = StoreNotebook(folder, held.lease.token, held.tell)
+    await notebook.open()
+    try:
+        async with shop.desk.store.on_disk(row["source_key"]) as path:
+            await _inspect(shop, row["media_type"], path)
+            digest = await asyncio.to_thread(sha256_of, path)
+            document = Document(path, row["filename"], row["media_type"], row["size_bytes"], digest)
+            reading = await provider.read(document, notebook)
+    except PenstockError as missing:
+        if missing.code is error_codes.NOT_FOUND and missing.details.get("key") == row["source_key"]:
+            raise PenstockError(error_codes.ETL_SOURCE_NOT_FOUND, object_key=row["source_key"]) from None
+        raise
+    await notebook.flush()
+    failpoints.reach("etl.read")
+    return await _seal(folder, notebook, provider, reading)
+
+
+async def _inspect(shop: Workshop, media_type: str, path: Any) -> None:
+    if media_type != "application/pdf":
+        return
+    issues = (await shop.inspector.inspect(path)).issues
+    if issues:
+        found = [{"code": each.code, "place": each.place, "detail": each.detail} for each in issues]
+        raise PenstockError(error_codes.REGISTRY[issues[0].code], issues=found)
+
+
+async def _seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
+    markdown = reading.markdown
+    if markdown is None:
+        markdown = await document_markdown(pages_in_order(folder, notebook.parts))
+    key = folder.key("document.md")
+    await folder.store.put(key, markdown.encode(errors="replace"))
+    failpoints.reach("etl.markdown_stored")
+    metadata = json.storable(dict(reading.metadata) | {"pages": reading.page_count, "version": provider.version})
+    manifest = Manifest(
+        key, reading.page_count, notebook.parts, notebook.images, provider.name, provider.version,
+        reading.provider_task_id, metadata,
+    )  # fmt: skip
+    return await folder.seal(manifest)
+
+
+# Making JSON -------------------------------------------------------------------------------------------------------
+async def _postprocess(shop: Workshop, held: Held) -> None:
+    row = held.row
+    folder = Folder(shop.desk.store, held.task_id, row["ocr_generation"])
+    manifest = await folder.manifest()
+    if manifest is None:
+        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=held.task_id)
+    rule = rule_content.restored(row["rule"])
+    processor = shop.processor(rule.postprocess_mode)
+    subject = Subject(held.task_id, row["merchant_id"])
+    extract = await processor.process(rule, StoredManuscript(folder, manifest), subject, held.tell)
+    failpoints.reach("etl.processed")
+    _check(rule, extract)
+    result = await _store_result(held, folder, manifest, extract)
+    failpoints.reach("etl.result_stored")
+    await settling.complete(held, result, {"postprocess": dict(extract.metadata)})
+
+
+def _check(rule: Rule, extract: Extract) -> None:
+    """Never a half-valid result called completed, whoever made it."""
+    if rule.json_schema is None or rule.postprocess_mode == SKIP:
+        return
+    errors = errors_of(rule.json_schema, extract.data)
+    if errors:
+        raise PenstockError(error_codes.ETL_RESULT_INVALID, errors=errors[:50])
+
+
+async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract: Extract) -> dict[str, Any]:
+    result: dict[str, Any] = settling.pointers(manifest) | {"metadata": dict(manifest.metadata)}
+    if held.row["rule"]["postprocess_mode"] != SKIP:
+        result |= {"data": extract.data, "provenance": _told(extract.places)}
+    key = folder.key(f"result-{held.row['generation']}.json")
+    await folder.store.put(key, json.dump_bytes(json.storable(result)))
+    return result | {"output_s3_key": key}
+
+
+def _told(places: Mapping[str, Any]) -> dict[str, Any]:
+    def one(place: Place) -> dict[str, Any]:
+        box = place.box
+        return {
+            "page": place.page, "box": [box.x0, box.y0, box.x1, box.y1], "spans": list(place.spans), "text": place.text
+        }  # fmt: skip
+
+    return {pointer: [one(place) for place in found] for pointer, found in places.items()}

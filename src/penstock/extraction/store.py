@@ -1,0 +1,94 @@
+"""All SQL of ETL tasks. Statuses are written by the state machine alone."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from psycopg import sql
+
+from penstock.extraction.states import Stage
+from penstock.kernel.db import Tx, fetch_all, fetch_one
+
+_DUE = "status = 'pending' and leased_until is null and due_at <= clock_timestamp()"
+_CLAIM = f"""
+update etl_task set lease_owner = %(owner)s, leased_until = clock_timestamp() + %(ttl)s, lease_token = lease_token + 1,
+    lease_count = lease_count + 1, started_at = coalesce(started_at, clock_timestamp()), updated_at = clock_timestamp()
+  where task_id = %(id)s and phase = %(phase)s and {_DUE}
+returning *
+"""  # noqa: S608  written in code
+_EXPIRE = """
+update etl_task set lease_owner = null, leased_until = null, lost_workers = lost_workers + 1
+  where task_id = any(array(select task_id from etl_task where leased_until < clock_timestamp()
+    order by leased_until limit %s for update skip locked))
+returning *
+"""
+
+
+async def insert_task(tx: Tx, columns: Mapping[str, Any]) -> dict[str, Any]:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    places = sql.SQL(", ").join(map(sql.Placeholder, columns))
+    query = sql.SQL("insert into etl_task ({}) values ({}) returning *").format(names, places)
+    row = await fetch_one(tx, query, columns)
+    assert row is not None  # noqa: S101  an insert returns its row or raises
+    return row
+
+
+async def find(tx: Tx, task_id: int) -> dict[str, Any] | None:
+    return await fetch_one(tx, "select * from etl_task where task_id = %s", (task_id,))
+
+
+async def lock(tx: Tx, task_id: int) -> dict[str, Any] | None:
+    """With the time, as `now`, by the database's clock."""
+    query = "select *, clock_timestamp() as now from etl_task where task_id = %s for update"
+    return await fetch_one(tx, query, (task_id,))
+
+
+async def by_key(tx: Tx, merchant_id: str, key: str) -> dict[str, Any] | None:
+    query = "select * from etl_task where merchant_id = %s and idempotency_key = %s"
+    return await fetch_one(tx, query, (merchant_id, key))
+
+
+async def waiting(tx: Tx, most: int) -> int:
+    """How many tasks are unfinished; counting ends at `most`."""
+    query = "select count(*) as n from (select 1 from etl_task where status = 'pending' limit %s) open"
+    row = await fetch_one(tx, query, (most,))
+    return 0 if row is None else int(row["n"])
+
+
+async def page(
+    tx: Tx, merchant_id: str | None, statuses: Sequence[str] | None, before: int | None, limit: int
+) -> list[dict[str, Any]]:
+    """Newest first; `before` is the last task of the page before."""
+    query = (
+        "select * from etl_task where (%(merchant)s::text is null or merchant_id = %(merchant)s)"
+        " and (%(statuses)s::text[] is null or status = any(%(statuses)s))"
+        " and (%(before)s::bigint is null or (created_at, task_id) <"
+        " (select created_at, task_id from etl_task where task_id = %(before)s))"
+        " order by created_at desc, task_id desc limit %(limit)s"
+    )
+    wanted = {"merchant": merchant_id, "statuses": statuses and list(statuses), "before": before, "limit": limit}
+    return await fetch_all(tx, query, wanted)
+
+
+# Working on one --------------------------------------------------------------------------------------------------
+async def claim(tx: Tx, task_id: int, stage: Stage, *, owner: str, ttl: timedelta) -> dict[str, Any] | None:
+    """The row, held; None when it is not due, is held, has ended or is in another stage."""
+    return await fetch_one(tx, _CLAIM, {"id": task_id, "phase": stage, "owner": owner, "ttl": ttl})
+
+
+# The sweep -------------------------------------------------------------------------------------------------------
+async def expire(tx: Tx, limit: int) -> list[dict[str, Any]]:
+    """Free tasks whose worker has not been heard of in time; each is a worker lost."""
+    return await fetch_all(tx, _EXPIRE, (limit,))
+
+
+async def due(tx: Tx, limit: int) -> list[dict[str, Any]]:
+    return await fetch_all(tx, f"select * from etl_task where {_DUE} order by due_at, task_id limit %s", (limit,))  # noqa: S608  as above
+
+
+async def just_ended(tx: Tx, within: timedelta, limit: int) -> list[dict[str, Any]]:
+    query = (
+        "select * from etl_task where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"
+        " order by finished_at desc limit %s"
+    )
+    return await fetch_all(tx, query, (within, limit))
