@@ -63,14 +63,12 @@ def drafts_of(lines: Sequence[Line], body: Body) -> list[Draft]:
     """Blocks of one column, from the top."""
     if not lines:
         return []
-    usual_gap = _usual_gap(lines, body)
-    right = max(line.x1 for line in lines)
-    drafts = [_begun(lines, 0, body, usual_gap)]
+    usual = _Setting(_usual_gap(lines, body), max(line.x1 for line in lines), body)
+    drafts = [_begun(lines, 0, usual)]
     for at in range(1, len(lines)):
-        draft = drafts[-1]
-        fresh = _begun(lines, at, body, usual_gap)
-        if _goes_on(draft, lines[at], fresh, _Setting(usual_gap, right, body)):
-            draft.lines.append(lines[at])
+        fresh = _begun(lines, at, usual)
+        if _goes_on(drafts[-1], lines[at], fresh, usual):
+            drafts[-1].lines.append(lines[at])
         else:
             drafts.append(fresh)
     for draft in drafts:
@@ -86,6 +84,9 @@ class _Setting:
     gap: float
     right: float
     body: Body
+
+    def is_full(self, line: Line) -> bool:
+        return line.x1 > self.right - 2.5 * line.em
 
 
 def _rounded(em: float) -> float:
@@ -103,9 +104,9 @@ def _step(upper: Line, lower: Line) -> float:
     return (lower.y0 + lower.y1 - upper.y0 - upper.y1) / 2
 
 
-def _begun(lines: Sequence[Line], at: int, body: Body, gap: float) -> Draft:
+def _begun(lines: Sequence[Line], at: int, usual: _Setting) -> Draft:
     line = lines[at]
-    level = _heading_level(lines, at, body, gap)
+    level = _heading_level(lines, at, usual)
     if level:
         return Draft(BlockKind.HEADING, [line], level)
     return Draft(
@@ -114,9 +115,9 @@ def _begun(lines: Sequence[Line], at: int, body: Body, gap: float) -> Draft:
     )
 
 
-def _heading_level(lines: Sequence[Line], at: int, body: Body, gap: float) -> int:
+def _heading_level(lines: Sequence[Line], at: int, usual: _Setting) -> int:
     """1 to 6, or 0: short, and larger, bolder or numbered."""
-    line, text, ratio = lines[at], lines[at].text, body.ratio(lines[at])
+    line, text, ratio = lines[at], lines[at].text, usual.body.ratio(lines[at])
     is_large = ratio >= (1.35 if marks.is_caption(text) else 1.15)
     if len(text) > _LONGEST_HEADING or line.widest_gap > 2.5:
         return 0
@@ -126,7 +127,7 @@ def _heading_level(lines: Sequence[Line], at: int, body: Body, gap: float) -> in
     if is_large:
         by_size = 1 if ratio >= 1.8 else 2 if ratio >= 1.35 else 3
         return min(by_size, numbered) if numbered else by_size
-    if ratio < 0.95 or text.endswith(_NO_HEADING_ENDS) or marks.is_caption(text) or not _stands_alone(lines, at, gap):
+    if ratio < 0.95 or text.endswith(_NO_HEADING_ENDS) or marks.is_caption(text) or not _stands_alone(lines, at, usual):
         return 0
     if line.is_bold:
         return numbered or 4
@@ -143,13 +144,15 @@ def _weight(text: str) -> int:
     return len(text) if text.isascii() else len(text) + sum(map(is_cjk, text))
 
 
-def _stands_alone(lines: Sequence[Line], at: int, gap: float) -> bool:
-    """Not one of several like it, nor the middle of a paragraph in bold."""
+def _stands_alone(lines: Sequence[Line], at: int, usual: _Setting) -> bool:
+    """Not one of several like it, nor the middle of a paragraph that has some words in bold."""
     line = lines[at]
-    before, after = (lines[at - 1] if at else None), (lines[at + 1] if at + 1 < len(lines) else None)
-    if before and _step(before, line) < 1.25 * gap and _alike(before, line):
-        return False
-    return not (after and _step(line, after) < 1.25 * gap and _alike(line, after))
+    for upper, lower in pairwise(lines[max(at - 1, 0) : at + 2]):
+        is_close = _step(upper, lower) < 1.25 * usual.gap
+        flows = usual.is_full(upper) and not upper.text.endswith(_SENTENCE_ENDS) and lower is line
+        if is_close and (flows or _alike(upper, lower)):
+            return False
+    return True
 
 
 def _alike(one: Line, other: Line) -> bool:
@@ -185,7 +188,7 @@ def _is_by_chance(draft: Draft, line: Line, usual: _Setting) -> bool:
     """Whether a number at a line's start is only where the paragraph's words happened to break."""
     last = draft.lines[-1]
     is_open = draft.kind is BlockKind.PARAGRAPH and not last.text.endswith(_SENTENCE_ENDS)
-    return is_open and not marks.bullet(line.text) and last.x1 > usual.right - 2.5 * line.em
+    return is_open and not marks.bullet(line.text) and usual.is_full(last)
 
 
 def _runs_on(draft: Draft, line: Line, usual: _Setting, em: float) -> bool:

@@ -325,6 +325,17 @@ class TestHeadings:
         sheet.lines(50, 140, [*self.BODY, *self.BODY])
         assert sheet.told()[0] == (HEADING, "A general catalogue of our pumps and valves")
 
+    def test_bold_words_inside_a_paragraph_are_none(self):
+        sheet = Sheet()
+        lines = [
+            "The paragraph begins here and goes on in the next line",
+            "which is bold from its beginning to its very end, and",
+            "is followed by one that is not.",
+        ]
+        for row, line in enumerate(lines):
+            sheet.text(50, 60 + 13 * row, line, is_bold=row == 1)
+        assert sheet.told() == [(PARAGRAPH, " ".join(lines))]
+
     def test_letters_that_most_of_the_page_is_set_in_are_no_headings(self):
         sheet = Sheet()
         for row in range(12):
