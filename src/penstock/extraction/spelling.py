@@ -20,7 +20,9 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _GROUPED = re.compile(r"\d{1,3}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*")
-NUMBER_LIKE = re.compile(r"(?<![\w.,])[-+−–(]?\s*[¥$€£]?\s*\d[\d,.']*(?:[ \u00a0\u202f]\d{3}(?!\d))*(?:[.,]\d+)?")
+NUMBER_LIKE = re.compile(
+    r"(?<![A-Za-z0-9_.,])[-+−–(]?\s*[¥$€£]?\s*\d[\d,.']*(?:[ \u00a0\u202f]\d{3}(?!\d))*(?:[.,]\d+)?"
+)
 
 
 def fold(text: str) -> str:
