@@ -161,3 +161,11 @@ class Tools:
     clock: Clock
     count_pages: CountPages  # of a file of a media type, read in the sandbox
     model: LanguageModel | None = None
+
+
+class Memo(Protocol):
+    """Answers that were paid for, so that an attempt after a crash does not ask again. Losing one costs only money."""
+
+    async def get(self, key: str) -> Any | None: ...
+
+    async def put(self, key: str, value: Any) -> None: ...

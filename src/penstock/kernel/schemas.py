@@ -168,8 +168,8 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
     return kind(dict(schema), format_checker=formats, registry=Registry())
 
 
-def errors_of(schema: Mapping[str, Any], value: Any) -> list[dict[str, str]]:
-    """[{path, message}] of a value that does not fit, by path; empty when it does. At most 100."""
+def errors_of(schema: Mapping[str, Any], value: Any, limit: int = MAX_ERRORS) -> list[dict[str, str]]:
+    """[{path, message}] of a value that does not fit, by path; empty when it does."""
     if _deeper_than(value, _MAX_DEPTH):
         return [{"path": "", "message": f"is nested more than {_MAX_DEPTH} deep"}]
     token = _references.set([0])
@@ -177,13 +177,13 @@ def errors_of(schema: Mapping[str, Any], value: Any) -> list[dict[str, str]]:
         found = []
         for error in validator_of(schema).iter_errors(value):
             found += _told(error)
-            if len(found) >= MAX_ERRORS:
+            if len(found) >= limit:
                 break
     except (_TooMuch, RecursionError):
         return [{"path": "", "message": "the schema refers to itself too often to check this value"}]
     finally:
         _references.reset(token)
-    return sorted(found[:MAX_ERRORS], key=lambda each: each["path"])
+    return sorted(found[:limit], key=lambda each: each["path"])
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

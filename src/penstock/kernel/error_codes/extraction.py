@@ -103,6 +103,12 @@ ETL_PROVIDER_UNKNOWN = _row("ETL_PROVIDER_UNKNOWN", Kind.BROKEN, _E,
 ETL_DOCUMENT_TOO_LONG = _row("ETL_DOCUMENT_TOO_LONG", Kind.INVALID, _W,
     "文档需要的分块数超过上限", "The document needs more chunks than allowed",
     "请拆分文档，或调大 ETL_POSTPROCESS_MAX_CHUNKS", "Split the document, or raise ETL_POSTPROCESS_MAX_CHUNKS")
+ETL_RESULT_INVALID = _row("ETL_RESULT_INVALID", Kind.INVALID, _E,
+    "结果不符合规则的结构", "The result does not fit the rule's schema",
+    "details.errors 列出每处路径；请对照文档调整 schema 或 options.fields", "details.errors names each path; adjust the schema or options.fields to the document")
+ETL_TEXT_TOO_LONG = _row("ETL_TEXT_TOO_LONG", Kind.INVALID, _W,
+    "试用规则的文本过长", "The text to try a rule on is too long",
+    "请缩短文本；完整文档请提交任务", "Shorten it; submit a task for a whole document")
 OCR_UNAVAILABLE = _row("OCR_UNAVAILABLE", Kind.UNAVAILABLE, _W,
     "识别服务暂时不可用", "The service that reads documents does not answer right now",
     "系统会自动重试", "It is tried again by itself", retryable=True)

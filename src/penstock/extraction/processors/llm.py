@@ -1,0 +1,197 @@
+"""The mode `llm`: a language model fills in the rule's schema.
+
+direct-json asks once; chunked-extract asks for each chunk by a relaxed schema and merges the answers by the schema's
+keys; chunked-summarize shortens each chunk, then asks once. The rule says which, else the size of the document does.
+A text that is too long for the model is worked on in chunks, a chunk that is too long in smaller ones. Invariant:
+`data` fits the rule's schema, or the failure names each path.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.extraction.chunks import chunks
+from penstock.extraction.merging import merge
+from penstock.extraction.places import places_of
+from penstock.extraction.ports import Extract, Manuscript, Memo, Progress, Rule, Subject
+from penstock.extraction.processors import prompting
+from penstock.extraction.processors.asking import Asking, ForgetfulMemo
+from penstock.extraction.relaxing import relaxed, without_unknowns
+from penstock.extraction.schemas import errors_of
+from penstock.extraction.settings import EtlSettings
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.llm.ports import LanguageModel
+
+DIRECT, SUMMARIZE, EXTRACT = "direct-json", "chunked-summarize", "chunked-extract"
+_TOO_LONG = frozenset({error_codes.LLM_CONTEXT_TOO_LONG, error_codes.LLM_TRUNCATED})
+_SMALLEST_CHUNK = 500
+_ROUNDS = 3  # of summaries of summaries
+
+Memos = Callable[[Subject], Memo]
+
+
+def _forget(_subject: Subject) -> Memo:
+    return ForgetfulMemo()
+
+
+@dataclass(slots=True)
+class _Work:
+    """One document in hand."""
+
+    rule: Rule
+    schema: dict[str, Any]
+    text: str
+    asking: Asking
+    progress: Progress
+    facts: dict[str, Any]
+
+
+class LlmProcessor:
+    """`at_once`: chunks of one task that are asked about at the same time."""
+
+    name = "llm"
+
+    def __init__(
+        self, model: LanguageModel, settings: EtlSettings, memos: Memos = _forget, at_once: int = 4
+    ) -> None:  # fmt: skip
+        self._model = model
+        self._settings = settings
+        self._memos = memos
+        self._at_once = at_once
+
+    async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract:
+        if rule.json_schema is None:
+            raise PenstockError(
+                error_codes.ETL_RULE_INVALID, problems=[{"path": "/json_schema", "message": "is missing"}]
+            )
+        text = await manuscript.markdown()
+        asking = Asking(self._model, subject, self._memos(subject))
+        work = _Work(rule, dict(rule.json_schema), text, asking, progress, {"prompt_version": prompting.VERSION})
+        data = await self._by_strategy(work) if text.strip() else _of_nothing(work.schema)
+        places = await places_of(data, manuscript.pages())
+        return Extract(data, places, {**work.facts, **asking.bill.told()})
+
+    async def _by_strategy(self, work: _Work) -> Any:
+        strategy = work.rule.postprocess_strategy or self._by_size(work.text)
+        work.facts["strategy"] = strategy
+        if strategy == DIRECT:
+            try:
+                return await self._direct(work)
+            except PenstockError as failure:
+                if failure.code not in _TOO_LONG:
+                    raise
+                is_output = failure.code is error_codes.LLM_TRUNCATED
+                strategy = EXTRACT if is_output else self._settings.postprocess_large_strategy
+                work.facts |= {"strategy": strategy, "instead_of": DIRECT, "because": failure.code.code}
+        return await (self._summaries(work) if strategy == SUMMARIZE else self._extracts(work))
+
+    def _by_size(self, text: str) -> str:
+        is_large = len(text) > self._settings.postprocess_chunk_threshold_chars
+        return self._settings.postprocess_large_strategy if is_large else DIRECT
+
+    async def _direct(self, work: _Work) -> Any:
+        await work.progress(0, 1)
+        data = await work.asking.ask(prompting.whole(work.rule, work.text), work.schema)
+        await work.progress(1, 1)
+        return _fitting(work.schema, data)
+
+    async def _extracts(self, work: _Work) -> Any:
+        schema = relaxed(work.schema)
+
+        async def of_one(text: str) -> Any:
+            return await work.asking.ask(prompting.part(work.rule, text), schema)
+
+        async def extract(text: str) -> list[Any]:
+            return await self._or_smaller(text, of_one)
+
+        parts = await self._of_chunks(work, work.text, extract)
+        merged = merge(work.schema, [part for some in parts for part in some])
+        if merged.conflicts:
+            work.facts["conflicts"] = merged.conflicts
+        return _fitting(work.schema, without_unknowns(work.schema, merged.data))
+
+    async def _summaries(self, work: _Work) -> Any:
+        async def of_one(text: str) -> Any:
+            return await work.asking.ask(prompting.summary(work.rule, text))
+
+        async def summarise(text: str) -> list[Any]:
+            return await self._or_smaller(text, of_one)
+
+        text, limit = work.text, self._settings.postprocess_chunk_threshold_chars
+        for _ in range(_ROUNDS):
+            parts = await self._of_chunks(work, text, summarise)
+            text, before = "\n\n".join(str(part) for some in parts for part in some), len(text)
+            if len(text) <= limit or len(text) > 0.9 * before:
+                break
+        data = await work.asking.ask(prompting.from_summaries(work.rule, text), work.schema)
+        return _fitting(work.schema, data)
+
+    async def _of_chunks(
+        self, work: _Work, text: str, of_one: Callable[[str], Awaitable[list[Any]]]
+    ) -> list[list[Any]]:
+        settings = self._settings
+        parts = chunks(text, settings.postprocess_chunk_size_chars, settings.postprocess_max_chunks)
+        work.facts["chunks"] = work.facts.get("chunks", 0) + len(parts)
+        return await in_turns([part.text for part in parts], of_one, self._at_once, work.progress)
+
+    async def _or_smaller(self, text: str, of_one: Callable[[str], Awaitable[Any]]) -> list[Any]:
+        """The answer for a text, or those for its halves where the model cannot take it whole."""
+        try:
+            return [await of_one(text)]
+        except PenstockError as failure:
+            if failure.code not in _TOO_LONG or len(text) < 2 * _SMALLEST_CHUNK:
+                raise
+            smaller = chunks(text, max(_SMALLEST_CHUNK, len(text) // 2))
+            if len(smaller) < 2:
+                raise
+        found: list[Any] = []
+        for part in smaller:
+            if len(part.text) >= len(text):
+                raise PenstockError(error_codes.LLM_CONTEXT_TOO_LONG, letters=len(text))
+            found += await self._or_smaller(part.text, of_one)
+        return found
+
+
+async def in_turns(
+    texts: Sequence[str], of_one: Callable[[str], Awaitable[list[Any]]], at_once: int, progress: Progress
+) -> list[list[Any]]:
+    """Answers in the order of the texts. After a failure nothing new is begun; what was begun, and is paid for, ends
+    and is remembered. The first failure by time is raised."""
+    answers: dict[int, list[Any]] = {}
+    failures: list[PenstockError] = []
+    waiting = iter(enumerate(texts))
+
+    async def turn() -> None:
+        for index, text in waiting:
+            try:
+                answers[index] = await of_one(text)
+            except PenstockError as failure:
+                failures.append(failure)
+            if failures:
+                return
+            await progress(len(answers), len(texts))
+
+    await progress(0, len(texts))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(at_once, len(texts))):
+            group.create_task(turn())
+    if failures:
+        raise failures[0]
+    return [answers[index] for index in range(len(texts))]
+
+
+def _of_nothing(schema: dict[str, Any]) -> Any:
+    """A document without text needs no model: either nothing fits, or nothing does."""
+    if errors_of(schema, {}):
+        raise PenstockError(
+            error_codes.ETL_RESULT_INVALID, errors=[{"path": "", "message": "the document has no text"}]
+        )
+    return {}
+
+
+def _fitting(schema: dict[str, Any], data: Any) -> Any:
+    if errors := errors_of(schema, data):
+        raise PenstockError(error_codes.LLM_OUTPUT_INVALID, errors=errors)
+    return data
