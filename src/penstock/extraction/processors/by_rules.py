@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.extraction.coercion import coerced
 from penstock.extraction.field_map import Wanted, likeness, may_be_null, wanted_of
+from penstock.extraction.markdown_page import page_of_markdown
 from penstock.extraction.page_text import page_text
 from penstock.extraction.ports import Extract, Manuscript, Place, Progress, Rule, Subject
 from penstock.extraction.processors.labels import Labelled, labelled
@@ -41,7 +42,10 @@ class RulesProcessor:
             await asyncio.to_thread(findings.look_at, page)
             done += 1
             await progress(min(done, total), total)
+        if not done:  # read by somebody who gives no pages
+            findings.look_at(page_of_markdown(await manuscript.markdown()))
         data, places = findings.result()
+        places = places if done else {}
         if errors := errors_of(schema, data):
             raise PenstockError(error_codes.ETL_RESULT_INVALID, errors=errors)
         return Extract(data, places, {"strategy": "rules", "fields_found": len(places)})

@@ -24,7 +24,7 @@ _BELOW = 0.05  # of the page: a value this far under its label still belongs to 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A label in words, and a text that may be its value. Strength: 3 with a colon, 2 beside or under a heading, 1 below."""
+    """A label in words, and what may be its value. Strength: 3 with a colon, 2 beside or under a heading, 1 below."""
 
     label: str
     value: str
