@@ -64,7 +64,7 @@ class Errand:
     def __init__(self, desk: Desk, order: Order, position: Position) -> None:
         self._desk, self._order, self._position = desk, order, position
         self._mishaps: Counter[str] = Counter()
-        self._is_delivered = False
+        self._is_delivered = self._must_deliver = False
         self._furthest = position.pages_before
 
     async def run(self, into: Path) -> tuple[Ticket, Parcel]:
@@ -86,7 +86,7 @@ class Errand:
                     raise refused(failure.code, failure.message) from None
             except FileMissing:
                 self._bear("FILE_MISSING")
-                self._is_delivered = False
+                self._must_deliver = True
             except LinkDead:
                 self._bear("LINK_DEAD")  # looking again gives another one
             except ZipDamaged:
@@ -106,9 +106,10 @@ class Errand:
             failpoints.reach("mineru.submitted")
             await desk.notes.keep(part, ticket)
             failpoints.reach("mineru.remembered")
-            self._is_delivered = False
-            await self._deliver(ticket)
             log.info("mineru.submitted", family=desk.family.name, id=ticket["id"], part=part.label)
+            self._must_deliver = True
+        if self._must_deliver:
+            await self._deliver(ticket)
         return ticket
 
     async def _deliver(self, ticket: Ticket) -> None:
@@ -118,7 +119,7 @@ class Errand:
         except LinkDead:  # nothing was taken, so nothing is done twice by beginning anew
             await self._desk.notes.drop(self._order.part)
             raise
-        self._is_delivered = True
+        self._is_delivered, self._must_deliver = True, False
         failpoints.reach("mineru.delivered")
 
     async def _waited(self, ticket: Ticket) -> Look:

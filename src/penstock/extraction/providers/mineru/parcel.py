@@ -19,6 +19,9 @@ from penstock.extraction.providers.mineru.refusals import ZipDamaged, not_unders
 from penstock.extraction.providers.mineru.settings import MineruSettings
 
 _MIB = 1024 * 1024
+_TORN = (  # OSError: a member that begins before the file does
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
+)  # fmt: skip
 _MOST_RATIO = 200  # text packs to a tenth at best, pictures hardly at all
 _SMALL = 4 * _MIB  # below this no ratio is worth refusing
 _DIRECTORY = 16 * _MIB
@@ -60,7 +63,7 @@ class ZipParcel:
         try:
             with zipfile.ZipFile(path) as archive:
                 members = archive.infolist()
-        except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError):
+        except _TORN:
             raise ZipDamaged from None
         _check_members(members, settings)
         files = [member for member in members if not member.is_dir()]
@@ -93,7 +96,7 @@ class ZipParcel:
         try:
             with zipfile.ZipFile(self._path) as archive, archive.open(name) as member:
                 data = member.read(self._largest + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        except _TORN:
             raise ZipDamaged from None
         if len(data) > self._largest:
             raise not_understood("ZIP_MEMBER_TOO_LARGE")

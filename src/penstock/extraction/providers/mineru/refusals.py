@@ -97,6 +97,6 @@ def for_status(status: int, code: Any, message: str) -> Exception:
         return not_let_in(code or status)
     if status in {408, 425, 429} or status >= 500:
         return unavailable("SERVICE_BUSY", upstream_code=code or status)
-    if 300 <= status < 400:
-        return not_understood("REDIRECTED", upstream_code=status)
+    if status < 400:
+        return not_understood("STATUS_UNEXPECTED", upstream_code=status)
     return refused(code or status, message)

@@ -22,6 +22,7 @@ from penstock.extraction.providers.mineru.parcel import Parcel
 from penstock.extraction.providers.mineru.pdf_info import read_pdf_info
 from penstock.extraction.providers.mineru.pieces import Found, Piece, Sheet
 from penstock.extraction.providers.mineru.refusals import not_understood
+from penstock.kernel import failpoints
 from penstock.pdf.pages.model import Page
 
 _LINK = re.compile(r"(!\[[^\]\n]{0,2000}\]\(\s{0,3}|<img\b[^<>]{0,500}?\bsrc=[\"'])([^)\s\"'<>]{1,1000})")
@@ -123,6 +124,7 @@ async def _store_pages(found: Found, numbers: Iterable[int], keys: Mapping[str, 
         else:
             page = await asyncio.to_thread(page_of, number, sheet, by_page[number], keys)
         await notebook.add_page(page)
+        failpoints.reach("mineru.page_stored")
     return missing
 
 

@@ -6,6 +6,7 @@ very address that was checked. Invariant: httpx's messages end here, because the
 """
 
 import asyncio
+import functools
 import http.cookiejar
 import logging
 import ssl
@@ -79,11 +80,12 @@ class Web:
 
     @property
     def _client(self) -> httpx.AsyncClient:
-        """Made when it is first needed: reading the certificates takes a while."""
+        """Made when it is first needed."""
         if self._made is None:
             read = self._settings.read_timeout_seconds.total_seconds()
             self._made = httpx.AsyncClient(
                 timeout=httpx.Timeout(read, connect=self._settings.connect_timeout_seconds.total_seconds()),
+                verify=_tls(),
                 trust_env=False,
                 follow_redirects=False,
                 headers={"User-Agent": f"Penstock/{penstock.__version__}", "Accept-Encoding": "identity"},
@@ -170,7 +172,8 @@ class Web:
         self, method: str, link: str, lasts: timedelta, body: Path | None = None
     ) -> AsyncIterator[httpx.Response]:
         async with _errors_named(lasts):
-            target, address = httpx.URL(link), await self._safe_address(link)
+            address = await self._safe_address(link)
+            target = httpx.URL(link)
             headers = {"Host": target.netloc.decode()}
             if body is not None:
                 headers["Content-Length"] = str(await asyncio.to_thread(_size, body))
@@ -204,6 +207,12 @@ class Web:
                 if size > limit:
                     raise not_understood("RESULT_TOO_LARGE", limit_mb=self._settings.max_result_mb)
                 await asyncio.to_thread(file.write, piece)
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """One for all: reading the certificates takes a while."""
+    return httpx.create_ssl_context()
 
 
 @asynccontextmanager

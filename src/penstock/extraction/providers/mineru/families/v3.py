@@ -55,6 +55,4 @@ class Version3:
             raise self._refusal(answer)
 
     def _refusal(self, answer: Answer) -> Exception:
-        if answer.status == 202:  # a result that was announced and is not ready after all
-            return not_understood("NOT_READY")
         return for_status(answer.status, None, self._web.hushed(answer["detail"] or answer["error"]))

@@ -89,6 +89,4 @@ class Version4:
     def _refusal(self, answer: Answer) -> Exception:
         error: Any = answer["error"]
         error = error if isinstance(error, dict) else {}
-        if answer.status == 202:
-            return not_understood("NOT_READY")
         return for_status(answer.status, error.get("code"), self._web.hushed(error.get("message")))
