@@ -67,7 +67,6 @@ class Behaviour:
     link: str = ""  # instead of the address of the result
     upload_link: str = ""
     answers_json: bool = False  # 2.x that knows no zip
-    counts_parts_anew: bool = True  # hosted: page numbers of a part begin at 0
     delay: float = 0.0
     message: str = "something went wrong"
     protocol: int = 2
@@ -81,7 +80,6 @@ class Task:
     data_id: str = ""
     total: int = 0
     is_uploaded: bool = False
-    tries: int = 1
 
 
 class Mineru:
@@ -332,9 +330,9 @@ class Mineru:
 
     def _zip(self, task: Task) -> Response:
         """Servers of 3.x and the hosted service cut a part out first, so it is counted from its own beginning."""
-        flaw, self_ = self.behaviour.flaw, self.behaviour
+        flaw = self.behaviour.flaw
         if flaw.startswith("once "):
-            flaw, self_.flaw = flaw.removeprefix("once "), ""
+            flaw, self.behaviour.flaw = flaw.removeprefix("once "), ""
         return Response(200, results.archive(self.family, task.numbers, flaw), "application/zip")
 
     @asynccontextmanager

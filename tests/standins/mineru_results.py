@@ -46,10 +46,10 @@ def markdown(numbers: Sequence[int]) -> str:
     )
 
 
-def content_list(numbers: Sequence[int], *, shuffled: bool = False) -> list[dict[str, Any]]:
+def content_list(numbers: Sequence[int], *, flaw: str = "") -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for index, number in enumerate(numbers):
-        where = {"page_idx": index}
+        where = {"page_idx": number - 1 if flaw == "document_numbers" else index}
         items += [
             {"type": "header", "text": "Catalogue", "bbox": [100, 20, 300, 40], **where},
             {"type": "text", "text": f"Chapter {number}", "text_level": 1, "bbox": [100, 60, 900, 100], **where},
@@ -60,10 +60,10 @@ def content_list(numbers: Sequence[int], *, shuffled: bool = False) -> list[dict
             {"type": "image", "img_path": f"images/{image_name(number)}", "image_caption": ["A cup"],
              "image_footnote": [], "bbox": list(PICTURE_BOX), **where},
         ]  # fmt: skip
-    return items[::-1] if shuffled else items
+    return items[::-1] if flaw == "wrong_order" else items
 
 
-def pdf_info(numbers: Sequence[int]) -> dict[str, Any]:
+def pdf_info(numbers: Sequence[int], *, flaw: str = "") -> dict[str, Any]:
     """`middle.json` of 2.x and 3.x, `layout.json` of the hosted service: points."""
     pages = []
     for index, number in enumerate(numbers):
@@ -74,7 +74,7 @@ def pdf_info(numbers: Sequence[int]) -> dict[str, Any]:
             for row, text in enumerate(text_of(number))
         ]  # fmt: skip
         pages.append({
-            "page_idx": index,
+            "page_idx": number - 1 if flaw == "document_numbers" else index,
             "page_size": [WIDTH, HEIGHT],
             "para_blocks": [
                 {"type": "title", "bbox": points(100, 60, 900, 100), "level": 1,
@@ -144,7 +144,7 @@ def files(family: str, numbers: Sequence[int], flaw: str = "") -> dict[str, byte
     text = markdown(said).encode()
     if family == "v4":
         return {"markdown.md": text, "middle_json.json": _json(middle4(said)), "structured_content.json": b"{}", **made}
-    listed, layout = _json(content_list(said, shuffled=flaw == "wrong_order")), _json(pdf_info(said))
+    listed, layout = _json(content_list(said, flaw=flaw)), _json(pdf_info(said, flaw=flaw))
     if family == "hosted":
         parts = {"full.md": text, "layout.json": layout, "0f-uuid_content_list.json": listed,
                  "content_list_v2.json": b"[]", "0f-uuid_model.json": b"[]", **made}  # fmt: skip
