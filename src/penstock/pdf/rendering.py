@@ -3,7 +3,7 @@
 import ctypes
 import io
 import math
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from PIL import Image
 from pypdfium2 import raw
@@ -19,6 +19,19 @@ _SAVING: dict[str, dict[str, Any]] = {
     "JPEG": {"quality": 85},
     "WEBP": {"quality": 80, "method": 2},
 }
+
+
+class Part(Protocol):
+    """A rectangle in shares of the page, from the top left corner."""
+
+    @property
+    def x0(self) -> float: ...
+    @property
+    def y0(self) -> float: ...
+    @property
+    def x1(self) -> float: ...
+    @property
+    def y1(self) -> float: ...
 
 
 class NoSuchPage(Exception):
@@ -63,16 +76,20 @@ def _scale(page: Any, wanted: float, max_pixels: int) -> float:
     return min(wanted, math.sqrt(max_pixels / area))
 
 
-def drawn(page: Any, scale: float, kind: int) -> Image.Image:
-    """The page as a picture in memory; the caller bounds the scale."""
-    width = max(1, math.floor(raw.FPDF_GetPageWidthF(page) * scale))
-    height = max(1, math.floor(raw.FPDF_GetPageHeightF(page) * scale))
+def drawn(page: Any, scale: float, kind: int, part: Part | None = None) -> Image.Image:
+    """The page, or a part of it, as a picture in memory; the caller bounds the scale."""
+    full_width, full_height = raw.FPDF_GetPageWidthF(page) * scale, raw.FPDF_GetPageHeightF(page) * scale
+    whole = max(1, math.floor(full_width)), max(1, math.floor(full_height))
+    left, top, width, height = 0, 0, *whole
+    if part is not None:
+        left, top = math.floor(part.x0 * whole[0]), math.floor(part.y0 * whole[1])
+        width, height = max(1, math.ceil(part.x1 * whole[0]) - left), max(1, math.ceil(part.y1 * whole[1]) - top)
     bitmap = raw.FPDFBitmap_CreateEx(width, height, kind, None, 0)
     if not bitmap:
         raise MemoryError("PDFium has no room for the bitmap")
     try:
         raw.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, _WHITE)
-        raw.FPDF_RenderPageBitmap(bitmap, page, 0, 0, width, height, 0, _FLAGS)
+        raw.FPDF_RenderPageBitmap(bitmap, page, -left, -top, *whole, 0, _FLAGS)
         stride = raw.FPDFBitmap_GetStride(bitmap)
         pixels = ctypes.string_at(raw.FPDFBitmap_GetBuffer(bitmap), stride * height)
     finally:

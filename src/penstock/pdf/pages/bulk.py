@@ -5,9 +5,10 @@ way: callers pass only handles that PDFium gave them, and close none while they 
 """
 
 import ctypes
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from pypdfium2 import raw
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.int64]
 
 _address, _int, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 def _direct(name: str, result: Any, *arguments: Any) -> Any:
     """Without releasing the interpreter's lock: there is one thread, and the call is shorter than that."""
-    place = ctypes.cast(getattr(raw, name), ctypes.c_void_p).value
+    place = ctypes.cast(getattr(raw, name), ctypes.c_void_p).value or 0
     return ctypes.PYFUNCTYPE(result, *arguments)(place)
 
 
@@ -36,34 +38,57 @@ _form_object = _direct("FPDFFormObj_GetObject", _size, _address, _int)
 _kind = _direct("FPDFPageObj_GetType", _int, _address)
 _bounds = _direct("FPDFPageObj_GetBounds", _int, _address, _address, _address, _address, _address)
 _char_matrix = _direct("FPDFText_GetMatrix", _int, _address, _int, _address)
-char_size = _direct("FPDFText_GetFontSize", ctypes.c_double, _address, _int)
-render_mode = _direct("FPDFTextObj_GetTextRenderMode", _int, _address)
-font_of = _direct("FPDFTextObj_GetFont", _size, _address)
+_draw_mode = _direct("FPDFPath_GetDrawMode", _int, _address, _address, _address)
+_count_segments = _direct("FPDFPath_CountSegments", _int, _address)
+_segment = _direct("FPDFPath_GetPathSegment", _size, _address, _int)
+_segment_kind = _direct("FPDFPathSegment_GetType", _int, _address)
+_segment_closes = _direct("FPDFPathSegment_GetClose", _int, _address)
+_segment_point = _direct("FPDFPathSegment_GetPoint", _int, _address, _address, _address)
+_matrix = _direct("FPDFPageObj_GetMatrix", _int, _address, _address)
+_char_size = _direct("FPDFText_GetFontSize", ctypes.c_double, _address, _int)
+_render_mode = _direct("FPDFTextObj_GetTextRenderMode", _int, _address)
+_font = _direct("FPDFTextObj_GetFont", _size, _address)
+_text = _direct("FPDFText_GetText", _int, _address, _int, _int, _address)
 
 
 @dataclass(frozen=True, slots=True)
-class Characters:
-    """In PDFium's order, with the spaces and line ends that it adds (their object is 0)."""
+class Looks:
+    """Of some text objects: the matrix that scales and turns them (forms included), font size, mode, font."""
 
-    codes: Codes
-    boxes: Floats  # left, top, right, bottom in points of the page, y upwards
-    objects: npt.NDArray[np.uint64]
+    matrices: Floats
+    sizes: Floats
+    modes: Counts
+    fonts: list[int]
 
 
 def address_of(handle: Any) -> int:
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
-def characters(text_page: int, count: int) -> Characters:
-    boxes = np.zeros((count, 4), np.float32)
-    at = boxes.ctypes.data
-    asked = (repeat(text_page), range(count))
-    _run(map(_loose_box, *asked, range(at, at + 16 * count, 16)))
-    return Characters(
-        np.fromiter(map(_unicode, *asked), np.uint32, count),
-        boxes.astype(np.float64),
-        np.fromiter(map(_text_object, *asked), np.uint64, count),
-    )
+def codes_of(text_page: int, count: int) -> Codes:
+    """All characters, in PDFium's order, with the spaces and line ends that it adds.
+
+    Taken from the whole text where that has a unit for each character: nothing left out, nothing in two units.
+    """
+    units = np.zeros(count + 1, np.uint16)
+    written = _text(text_page, 0, count, units.ctypes.data)
+    told = units[:-1]
+    if written == count + 1 and not ((told >= 0xD800) & (told <= 0xDFFF)).any():
+        return told.astype(np.uint32)
+    return np.fromiter(map(_unicode, repeat(text_page), range(count)), np.uint32, count)
+
+
+def loose_boxes(text_page: int, indices: Sequence[int]) -> Floats:
+    """Left, top, right, bottom, as wide as the letter's step and as high as its font; points of the page, y upwards."""
+    found = np.zeros((len(indices), 4), np.float32)
+    at = found.ctypes.data
+    _run(map(_loose_box, repeat(text_page), indices, range(at, at + 16 * len(indices), 16)))
+    return found.astype(np.float64)
+
+
+def text_objects(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.uint64]:
+    """0 for a character that PDFium added."""
+    return np.fromiter(map(_text_object, repeat(text_page), indices), np.uint64, len(indices))
 
 
 def tight_boxes(text_page: int, indices: Sequence[int]) -> Floats:
@@ -80,11 +105,18 @@ def map_errors(text_page: int, indices: Iterable[int]) -> int:
     return sum(each == 1 for each in map(_map_error, repeat(text_page), indices))
 
 
-def char_matrix(text_page: int, index: int) -> tuple[float, float, float, float]:
-    """How the letter is scaled and turned, forms included."""
-    found = (ctypes.c_float * 6)()
-    _char_matrix(text_page, index, ctypes.addressof(found))
-    return found[0], found[1], found[2], found[3]
+def looks_of(text_page: int, indices: Sequence[int], items: Sequence[int]) -> Looks:
+    """How letters look: one of each text object is asked for."""
+    count = len(indices)
+    matrices = np.zeros((count, 6), np.float32)
+    at = matrices.ctypes.data
+    _run(map(_char_matrix, repeat(text_page), indices, range(at, at + 24 * count, 24)))
+    return Looks(
+        matrices.astype(np.float64),
+        np.fromiter(map(_char_size, repeat(text_page), indices), np.float64, count),
+        np.fromiter(map(_render_mode, items), np.int64, count),
+        list(map(_font, items)),
+    )
 
 
 def objects_of(page: int, count: int) -> list[tuple[int, int]]:
@@ -107,6 +139,46 @@ def bounds_of_objects(items: Sequence[int]) -> Floats:
     return found.astype(np.float64)
 
 
+def draw_modes(paths: Sequence[int]) -> npt.NDArray[np.int32]:
+    """How each is filled, and whether it is stroked."""
+    found = np.zeros((len(paths), 2), np.int32)
+    at = found.ctypes.data
+    _run(map(_draw_mode, paths, range(at, at + 8 * len(paths), 8), range(at + 4, at + 4 + 8 * len(paths), 8)))
+    return found
+
+
+def matrices_of(items: Sequence[int]) -> Floats:
+    found = np.tile(np.array([1, 0, 0, 1, 0, 0], np.float32), (len(items), 1))
+    at = found.ctypes.data
+    _run(map(_matrix, items, range(at, at + 24 * len(items), 24)))
+    return found.astype(np.float64)
+
+
+def segment_counts(paths: Sequence[int]) -> Counts:
+    return np.fromiter(map(_count_segments, paths), np.int64, len(paths)).clip(0)
+
+
+def segments_of(paths: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Of all these paths, one after the other."""
+    owners = chain.from_iterable(map(repeat, paths, counts))
+    return list(map(_segment, owners, chain.from_iterable(map(range, counts))))
+
+
+def segment_kinds(segments: Sequence[int]) -> Counts:
+    return np.fromiter(map(_segment_kind, segments), np.int64, len(segments))
+
+
+def segment_ends(segments: Sequence[int]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The point that each goes to, in the path's own system, and whether the shape is closed there."""
+    points = np.zeros((len(segments), 2), np.float32)
+    at = points.ctypes.data
+    _run(
+        map(
+            _segment_point, segments, range(at, at + 8 * len(segments), 8), range(at + 4, at + 4 + 8 * len(segments), 8)
+        )
+    )
+    return points.astype(np.float64), np.fromiter(map(_segment_closes, segments), np.bool_, len(segments))
+
+
 def _run(calls: Iterable[int]) -> None:
-    for _ in calls:
-        pass
+    deque(calls, maxlen=0)

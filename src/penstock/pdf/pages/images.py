@@ -93,7 +93,7 @@ def _picture(document: Any, page: Any, item: Any) -> ImageBytes:
     picture = _rendered(raw.FPDFImageObj_GetRenderedBitmap(document, page, item))
     if picture is None:
         raise NoSuchImage("PDFium cannot decode it")
-    is_opaque = picture.mode != "RGBA" or picture.getextrema()[3] == (255, 255)
+    is_opaque = picture.mode != "RGBA" or picture.getchannel("A").getextrema() == (255, 255)
     if is_opaque and about.colorspace in _DIRECT and _filters(item) == [b"DCTDecode"]:
         return ImageBytes(_raw_data(item), "image/jpeg", about.width, about.height)
     shown = picture.convert("RGB") if is_opaque else picture

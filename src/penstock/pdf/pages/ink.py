@@ -13,24 +13,24 @@ from pypdfium2 import raw
 from penstock.pdf.pages.model import Box, Span
 from penstock.pdf.rendering import drawn
 
-_LONGER_SIDE = 1000  # pixels: letters of a printed page are six or more high
+_LONGER_SIDE = 700  # pixels of the whole page: letters of a printed page are five or more high
 _CONTRAST = 48
 _STROKE = 5.0  # pixels: strokes of letters are shorter, shapes in photographs longer
 _SAMPLE = 300
 
+Shades = npt.NDArray[np.int16]
 Marks = npt.NDArray[np.bool_]
 
 
 class Ink:
-    """Where a page differs from its paper, the commonest shade."""
+    """Where a page differs from its paper, the commonest shade of the part that is looked at."""
 
     def __init__(self, page: Any) -> None:
-        longer = max(raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page), 1.0)
-        self._grey = np.asarray(drawn(page, _LONGER_SIDE / longer, raw.FPDFBitmap_Gray)).astype(np.int16)
+        self._page = page
 
     def has_text(self, box: Box, without: Sequence[Span] = ()) -> bool:
         """Whether a part looks written on: many short strokes, in lines with paper between them."""
-        part = self._cut(box)
+        part = _grey(self._page, box)
         if min(part.shape) < 8:
             return False
         marks = _marks(part)
@@ -39,22 +39,26 @@ class Ink:
         rows = marks.mean(1)
         strokes = int(np.count_nonzero(marks[:, 1:] & ~marks[:, :-1]))
         share = float(marks.mean())
-        if not 0.004 < share < 0.4 or strokes < 150:
+        if not 0.004 < share < 0.4 or strokes < 100:
             return False
         return marks.sum() / strokes < _STROKE and float((rows < 0.01).mean()) > 0.08
 
     def share_of_standing(self, spans: Sequence[Span]) -> float:
         """The share of these spans that have something drawn under them, as text would be."""
         sample = spans[:: max(1, len(spans) // _SAMPLE)]
-        marks = _marks(self._grey)
+        marks = _marks(_grey(self._page, Box(0.0, 0.0, 1.0, 1.0)))
         stands = [0.03 < _mean(_cut_of(marks, span.box)) < 0.85 for span in sample]
         return sum(stands) / len(stands) if stands else 0.0
 
-    def _cut(self, box: Box) -> npt.NDArray[np.int16]:
-        return _cut_of(self._grey, box)
+
+def _grey(page: Any, box: Box) -> Shades:
+    """A part of the page; only what is in it is drawn."""
+    width, height = raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page)
+    scale = _LONGER_SIDE / max(width, height, 1.0)
+    return np.asarray(drawn(page, scale, raw.FPDFBitmap_Gray, box)).astype(np.int16)
 
 
-def _marks(grey: npt.NDArray[np.int16]) -> Marks:
+def _marks(grey: Shades) -> Marks:
     paper = int(np.bincount(grey.ravel(), minlength=256).argmax())
     return np.abs(grey - paper) > _CONTRAST
 

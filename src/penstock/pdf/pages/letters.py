@@ -15,70 +15,115 @@ from penstock.pdf.pages.bulk import Codes
 
 Mask = npt.NDArray[np.bool_]
 
-HYPHEN_AT_LINE_END = 0x02  # PDFium's mark for one that it takes for a broken word
-_SPACES = np.array([0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000])
+_SPACE, _WIDE, _LEFTWARDS, _MEANINGLESS = 1, 2, 4, 8
+_SPACES = (0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 _ENOUGH = 50  # letters from which on a mixture says something
 _ENOUGH_WORDS = 20
 _WORD = re.compile(r"[A-Za-z]*[a-z][A-Za-z]{3,}")
+_WESTERN = re.compile("[\xa1-\xff]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
-_STRANGE = re.compile(
-    "[\x00\x02\xad\ufb00-\ufb06\u2e80-\u2fdf\uf020-\uf0ff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x09-\x0d]"
-)
 
 
-def _plain_forms() -> dict[int, str | None]:
-    """Letters that stand for others: ligatures, radicals used as characters, symbols of the old symbol fonts."""
-    ranges = (*range(0xFB00, 0xFB07), *range(0x2E80, 0x2FE0))
-    forms: dict[int, str | None] = {code: unicodedata.normalize("NFKC", chr(code)) for code in ranges}
-    forms |= dict.fromkeys((*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF))
-    forms |= {HYPHEN_AT_LINE_END: "-", 0xAD: "-", 0: "\ufffd", 0xF0B7: "•", 0xF0A7: "▪", 0xF0D8: "➢", 0xF0FC: "✓"}
-    return forms | dict.fromkeys(range(0x09, 0x0E), " ")
+def _longer_forms() -> dict[int, str | None]:
+    """Letters that stand for several, or for none: ligatures, marks without width."""
+    forms: dict[int, str | None] = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+    return forms | dict.fromkeys((*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF))
 
 
-_PLAIN = _plain_forms()
+def _plain_codes() -> npt.NDArray[np.uint32]:
+    """Letters that stand for one other: radicals used as characters, odd spaces, symbols of the old symbol fonts.
+
+    PDFium marks a hyphen that it takes for the end of a broken word by 0x02 or 0xFFFE.
+    """
+    codes = np.arange(0x10000, dtype=np.uint32)
+    codes[[*_SPACES, *range(0x2000, 0x200B)]] = 0x20
+    codes[[0x02, 0xAD, 0xFFFE]] = ord("-")
+    codes[[0xF0B7, 0xF0A7, 0xF0D8, 0xF0FC]] = [ord(each) for each in "•▪➢✓"]
+    codes[[0, *range(0xD800, 0xE000)]] = 0xFFFD
+    for code in range(0x2E80, 0x2FE0):
+        form = unicodedata.normalize("NFKC", chr(code))
+        codes[code] = ord(form) if len(form) == 1 else code
+    return codes
+
+
+_LONGER = _longer_forms()
+_PLAIN = _plain_codes()
+_HAS_LONGER = re.compile("[\ufb00-\ufb06\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def _kinds() -> npt.NDArray[np.uint8]:
+    """The kinds of every code of the basic plane, as bits."""
+    kinds = np.zeros(0x10000, np.uint8)
+    for bit, ranges in (
+        (_SPACE, (*((code, code) for code in _SPACES), (0x2000, 0x200A))),
+        (_WIDE, ((0x2E80, 0x2FFF), (0x3001, 0xA4CF), (0xF900, 0xFAFF), (0xFF01, 0xFF9F))),
+        (_LEFTWARDS, ((0x0590, 0x08FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))),
+        (_MEANINGLESS, ((0, 1), (3, 0x1F), (0x7F, 0x9F), (0xE000, 0xF8FF), (0xFFFC, 0xFFFD), (0xFFFF, 0xFFFF))),
+    ):
+        for first, last in ranges:
+            kinds[first : last + 1] |= bit
+    kinds[[0xF0B7, 0xF0A7, 0xF0D8, 0xF0FC]] = 0
+    return kinds
+
+
+_KINDS = _kinds()
+
+
+def _are(codes: Codes, kind: int) -> Mask:
+    """Codes beyond the basic plane are rare; only two kinds have any."""
+    found: Mask = (_KINDS[np.minimum(codes, 0xFFFB)] & kind) != 0
+    beyond = codes >= 0xFFFC
+    if beyond.any():
+        far = (codes[beyond] >= 0x20000) & (codes[beyond] <= 0x3FFFF) if kind == _WIDE else np.False_
+        if kind == _MEANINGLESS:
+            far = (codes[beyond] >= 0xF0000) | np.isin(codes[beyond], (0xFFFC, 0xFFFD, 0xFFFF))
+        found[beyond] = far
+    return found
 
 
 def spaces(codes: Codes) -> Mask:
-    return np.isin(codes, _SPACES) | ((codes >= 0x2000) & (codes <= 0x200A))
+    return _are(codes, _SPACE)
 
 
 def without_spaces_between(codes: Codes) -> Mask:
     """Letters of scripts that are written without spaces: Chinese and Japanese."""
-    wide = (codes >= 0x2E80) & (codes <= 0xA4CF) & (codes != 0x3000)
-    return wide | ((codes >= 0xF900) & (codes <= 0xFAFF)) | ((codes >= 0xFF01) & (codes <= 0xFF9F)) | _far_east(codes)
-
-
-def _far_east(codes: Codes) -> Mask:
-    return (codes >= 0x20000) & (codes <= 0x3FFFF)
+    return _are(codes, _WIDE)
 
 
 def written_leftwards(codes: Codes) -> Mask:
     """Hebrew, Arabic and their kin."""
-    near = (codes >= 0x0590) & (codes <= 0x08FF)
-    return near | ((codes >= 0xFB1D) & (codes <= 0xFDFF)) | ((codes >= 0xFE70) & (codes <= 0xFEFE))
+    return _are(codes, _LEFTWARDS)
 
 
 def meaningless(codes: Codes) -> Mask:
     """Codes that no text has: controls, private letters, what stands for an unknown letter."""
-    controls = (codes < 0x20) & (codes != HYPHEN_AT_LINE_END)
-    private = ((codes >= 0xE000) & (codes <= 0xF8FF)) | (codes >= 0xF0000)
-    known = (codes == 0xF0B7) | (codes == 0xF0A7) | (codes == 0xF0D8) | (codes == 0xF0FC)
-    unknown = (codes >= 0xFFFC) & (codes <= 0xFFFF)
-    return controls | ((codes >= 0x7F) & (codes <= 0x9F)) | (private & ~known) | unknown
+    return _are(codes, _MEANINGLESS)
 
 
-def plain(text: str) -> str:
-    """As somebody would type it."""
-    return text.translate(_PLAIN) if _STRANGE.search(text) else text
+def plain_text(codes: Codes) -> str:
+    """As somebody would type it; still one letter for each code."""
+    known = codes <= 0x10FFFF
+    if known.all() and not (codes > 0xFFFF).any():
+        plain = _PLAIN[codes]
+    else:
+        plain = np.where(codes > 0xFFFF, np.where(known, codes, 0xFFFD), _PLAIN[np.minimum(codes, 0xFFFF)])
+    return plain.astype("<u4").tobytes().decode("utf-32-le")
+
+
+def has_longer_forms(text: str) -> bool:
+    return bool(_HAS_LONGER.search(text))
+
+
+def with_longer_forms(text: str) -> str:
+    return text.translate(_LONGER)
 
 
 def is_rubbish(text: str, unmapped: float) -> bool:
     """Ordinary letters that cannot be a text. `unmapped` is the share whose meaning the font does not tell."""
-    letters = [each for each in text if not each.isspace()]
+    letters = "".join(text.split())
     if len(letters) < _ENOUGH:
         return False
-    western = sum("\xa1" <= each <= "\xff" for each in letters)
-    if western > len(letters) * 0.5:  # bytes of another encoding taken for accented letters
+    if len(_WESTERN.findall(letters)) > len(letters) * 0.5:  # bytes of another encoding taken for accented letters
         return True
     words = _WORD.findall(text)
     without = sum(not _VOWEL.search(each) for each in words)

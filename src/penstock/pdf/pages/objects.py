@@ -18,10 +18,11 @@ _MOST = 200_000
 
 @dataclass(slots=True)
 class Objects:
-    """Addresses, each list with the same matrix for all its members."""
+    """Addresses. `forms` has the matrix of each path's forms, in the order of the paths."""
 
     images: list[tuple[int, Matrix]] = field(default_factory=list)
-    paths: list[tuple[list[int], Matrix]] = field(default_factory=list)
+    paths: list[int] = field(default_factory=list)
+    forms: list[Matrix] = field(default_factory=list)
     is_cut: bool = False
 
 
@@ -38,7 +39,7 @@ def handle_of(item: int) -> Any:
 
 
 def _count(page: Any) -> int:
-    return min(max(0, raw.FPDFPage_CountObjects(page)), _MOST)
+    return min(max(0, int(raw.FPDFPage_CountObjects(page))), _MOST)
 
 
 def _unfold(items: list[tuple[int, int]], matrix: Matrix, found: Objects, bound: tuple[int, int]) -> int:
@@ -46,8 +47,8 @@ def _unfold(items: list[tuple[int, int]], matrix: Matrix, found: Objects, bound:
     depth, left = bound
     left -= len(items)
     paths = [item for item, kind in items if kind == raw.FPDF_PAGEOBJ_PATH]
-    if paths:
-        found.paths.append((paths, matrix))
+    found.paths += paths
+    found.forms += [matrix] * len(paths)
     for item, kind in items:
         if kind == raw.FPDF_PAGEOBJ_IMAGE:
             found.images.append((item, matrix))

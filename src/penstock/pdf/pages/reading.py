@@ -28,6 +28,7 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spans: int = 20_000  # of all pages of the call, after which it stops
     characters: int = 200_000  # of one page; what is beyond is left out, with a warning
     rulings: int = 5_000  # of one page
+    picture_share: float = 0.25  # of the page: smaller pictures beside text are not looked at for text in them
 
 
 class HiddenText(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,7 +74,7 @@ def _draft(document: Any, page: Any, number: int, bounds: ReadOptions) -> PageDr
     drawn = drawn_of(document, objects, sheet, bounds.rulings)
     images, more_images = placements(page, objects, sheet)
     layer = read_text(page, sheet, drawn.rulings, bounds.characters)
-    verdict = Regions(page, layer, images).verdict()
+    verdict = Regions(page, layer, images, bounds.picture_share).verdict()
     said = {
         "text_cut": layer.is_cut,
         "images_cut": more_images or objects.is_cut,

@@ -22,7 +22,6 @@ _WHOLE = Box(0.0, 0.0, 1.0, 1.0)
 _FEW = 10  # letters: fewer make no text
 _NO_INK = 0.0005
 _SIZEABLE = 0.02  # of the page
-_LARGE = 0.05
 _SPARSE = 60  # letters on a whole page that still leave it a picture
 _STANDING = 0.6
 _ROOM = 0.01
@@ -42,10 +41,10 @@ class Verdict:
 class Regions:
     """One page under judgement. It is drawn only when its lists leave a doubt."""
 
-    def __init__(self, page: Any, layer: TextLayer, images: Sequence[Image]) -> None:
+    def __init__(self, page: Any, layer: TextLayer, images: Sequence[Image], picture_share: float) -> None:
         self._page, self._layer = page, layer
         self._large = [image.box for image in images if _area(image.box) >= _SIZEABLE]
-        self._pictures = [box for box in grouped(self._large) if _area(box) >= _LARGE]
+        self._pictures = [box for box in grouped(self._large) if _area(box) >= picture_share]
 
     @cached_property
     def _ink(self) -> Ink:

@@ -22,11 +22,12 @@ _BACK = -0.6  # how far a letter may reach back over the one before
 _OFF_LINE = 0.35
 _TWICE = 0.12  # a letter so near to the same letter is one that was drawn twice, to look bold
 _LINES_BACK = 4
+_SAME_LINE = 0.9  # no need to look for a better one
 
 
 @dataclass(slots=True)
 class Letters:
-    """Visible letters in the file's order. `at` is their place in the page's whole text, `frames` are u0, v0, u1, v1."""
+    """Visible letters in the file's order. `at` is their place in the page's text, `frames` are u0, v0, u1, v1."""
 
     at: npt.NDArray[np.int64]
     codes: Codes
@@ -105,25 +106,22 @@ def runs_of(letters: Letters, text: str, posts: Posts) -> list[Run]:
         letters, doubled = letters.only(kept), marks[kept]
     starts = _starts(letters, posts)
     ends = np.append(starts[1:], len(letters.at)) - 1
-    low = np.minimum.reduceat(letters.frames, starts).tolist()
-    high = np.maximum.reduceat(letters.frames, starts).tolist()
+    low = [np.minimum.reduceat(letters.frames[:, side], starts).tolist() for side in (0, 1)]
+    high = [np.maximum.reduceat(letters.frames[:, side], starts).tolist() for side in (2, 3)]
     bad = np.add.reduceat(letters.bad.astype(np.int64), starts).tolist()
     twice = np.logical_or.reduceat(doubled, starts).tolist()
     wide = without_spaces_between(letters.codes)
     left = np.logical_or.reduceat(written_leftwards(letters.codes), starts).tolist()
     columns = zip(
-        letters.at[starts].tolist(), letters.at[ends].tolist(), low, high, letters.styles[starts].tolist(),
+        letters.at[starts].tolist(), letters.at[ends].tolist(), *low, *high, letters.styles[starts].tolist(),
         letters.sizes[starts].tolist(), (ends - starts + 1).tolist(), bad, twice,
         wide[starts].tolist(), wide[ends].tolist(), left, strict=True,
     )  # fmt: skip
-    return [
-        Run(text[a : b + 1], lo[0], lo[1], hi[2], hi[3], style, size, *rest)
-        for a, b, lo, hi, style, size, *rest in columns
-    ]
+    return [Run(text[first : last + 1], *rest) for first, last, *rest in columns]
 
 
 def _drawn_twice(letters: Letters) -> Mask:
-    shift = np.abs(np.diff(letters.frames[:, :2], axis=0)).max(1, initial=0)
+    shift = np.maximum(np.abs(np.diff(letters.frames[:, 0])), np.abs(np.diff(letters.frames[:, 1])))
     width = letters.frames[1:, 2] - letters.frames[1:, 0]
     near = (shift < _TWICE * letters.sizes[1:]) & (shift < 0.5 * width)
     return np.concatenate([[False], near & (letters.codes[1:] == letters.codes[:-1])])
@@ -134,7 +132,8 @@ def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:
     gap = frames[1:, 0] - frames[:-1, 2]
     leftwards = written_leftwards(letters.codes)
     back = leftwards[1:] & leftwards[:-1]
-    gap = np.where(back, frames[:-1, 0] - frames[1:, 2], gap)
+    if back.any():
+        gap = np.where(back, frames[:-1, 0] - frames[1:, 2], gap)
     middle = (frames[:, 1] + frames[:, 3]) / 2
     broken = (
         (letters.styles[1:] != letters.styles[:-1])
@@ -152,14 +151,18 @@ def lines_of(runs: list[Run]) -> list[list[Run]]:
     """From the top; each from the left. Runs share a line when they overlap by more than half of the lower one."""
     lines: list[list[Run]] = []
     for run in sorted(runs, key=lambda run: (run.v0 + run.v1, run.u0)):
-        height = run.v1 - run.v0
+        v0, v1 = run.v0, run.v1
         best, most = None, 0.5
-        for line in lines[-_LINES_BACK:]:
+        for line in reversed(lines[-_LINES_BACK:]):
             first = line[0]
-            shared = min(run.v1, first.v1) - max(run.v0, first.v0)
-            part = shared / max(min(height, first.v1 - first.v0), 1e-6)
+            shared = (min(first.v1, v1)) - (max(first.v0, v0))
+            if shared <= 0:
+                continue
+            part = shared / min(v1 - v0, first.v1 - first.v0)
             if part > most:
                 best, most = line, part
+                if part > _SAME_LINE:
+                    break
         if best is None:
             lines.append([run])
         else:

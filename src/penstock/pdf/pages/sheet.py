@@ -25,15 +25,22 @@ class Sheet:
     def displayed(self, boxes: Floats) -> Floats:
         """Rectangles (x, y, x, y) of the page, as x0, y0, x1, y1 of the display."""
         a, b, c, d, e, f = self.matrix
-        across = a * boxes[:, 0::2] + c * boxes[:, 1::2] + e
-        down = b * boxes[:, 0::2] + d * boxes[:, 1::2] + f
-        return np.column_stack([across.min(1), down.min(1), across.max(1), down.max(1)])
+        x, y, z, w = boxes.T
+        across, other = a * x + c * y + e, a * z + c * w + e
+        down, lower = b * x + d * y + f, b * z + d * w + f
+        made = np.empty((len(boxes), 4))
+        np.minimum(across, other, out=made[:, 0])
+        np.minimum(down, lower, out=made[:, 1])
+        np.maximum(across, other, out=made[:, 2])
+        np.maximum(down, lower, out=made[:, 3])
+        return made
 
     def share(self, x0: float, y0: float, x1: float, y1: float) -> Box:
         """The part of a displayed rectangle that is on the page, as shares of it."""
-        return Box(
-            _clipped(x0 / self.width), _clipped(y0 / self.height), _clipped(x1 / self.width), _clipped(y1 / self.height)
-        )
+        x0, y0, x1, y1 = x0 / self.width, y0 / self.height, x1 / self.width, y1 / self.height
+        if not (x0 >= 0 and y0 >= 0 and x1 <= 1 and y1 <= 1):
+            x0, y0, x1, y1 = _clipped(x0), _clipped(y0), _clipped(x1), _clipped(y1)
+        return Box(round(x0, _DIGITS), round(y0, _DIGITS), round(x1, _DIGITS), round(y1, _DIGITS))
 
 
 def sheet_of(page: Any) -> Sheet:
@@ -54,4 +61,4 @@ def sheet_of(page: Any) -> Sheet:
 
 
 def _clipped(share: float) -> float:
-    return round(min(1.0, max(0.0, share)), _DIGITS) if share == share else 0.0  # noqa: PLR0124  not a number
+    return min(1.0, max(0.0, share)) if share == share else 0.0  # noqa: PLR0124  not a number

@@ -16,7 +16,15 @@ import numpy.typing as npt
 from pypdfium2 import raw
 
 from penstock.pdf.pages import bulk
-from penstock.pdf.pages.letters import is_rubbish, meaningless, plain, spaces, without_spaces_between
+from penstock.pdf.pages.letters import (
+    has_longer_forms,
+    is_rubbish,
+    meaningless,
+    plain_text,
+    spaces,
+    with_longer_forms,
+    without_spaces_between,
+)
 from penstock.pdf.pages.model import Ruling, Span
 from penstock.pdf.pages.runs import Letters, Posts, Run, joined, lines_of, runs_of
 from penstock.pdf.pages.sheet import Sheet
@@ -27,6 +35,7 @@ _BOLD_NAME = re.compile(rb"bold|black|heavy|demi", re.IGNORECASE)
 _BOLD_WEIGHT = 600
 _TALL = 2.0  # sizes: a font that claims to be taller is asked for its ink
 _SAMPLE = 64
+_JUDGED = 3000  # characters
 _STRAIGHT = 3  # degrees
 _MOST_ANGLES = 16
 _MANY_SPACES = re.compile(r" {2,}")
@@ -73,8 +82,10 @@ class _Reading:
 
     def __init__(self, text_page: int, sheet: Sheet, count: int) -> None:
         self._text_page, self._sheet = text_page, sheet
-        self._found = bulk.characters(text_page, count)
+        self._codes = bulk.codes_of(text_page, count)
+        self._are_spaces = spaces(self._codes)
         self._styles: dict[Style, int] = {}
+        self._numbers: dict[tuple[float, int, bool, int], int] = {}
         self._bold: dict[int, bool] = {}
 
     def layer(self, rulings: list[Ruling]) -> TextLayer:
@@ -82,6 +93,7 @@ class _Reading:
         if not len(letters.at):
             return TextLayer()
         text = self._whole_text()
+        strange = has_longer_forms(text)
         layer = TextLayer()
         styles = list(self._styles)
         angles = np.array([style.angle for style in styles])[letters.styles]
@@ -91,30 +103,37 @@ class _Reading:
             turned = _turned(chosen.frames, angle)
             posts = _posts(rulings, self._sheet, angle)
             chosen.frames = turned
-            for line in lines_of(runs_of(chosen, text, posts)):
+            runs = runs_of(chosen, text, posts)
+            if strange:
+                for run in runs:
+                    run.text = with_longer_forms(run.text)
+            for line in lines_of(runs):
                 for run in joined(line, posts):
                     number += _add(layer, run, styles[run.style], self._sheet, number + 1)
         _judge(layer, self._unmapped(letters))
         return layer
 
     def _letters(self) -> Letters:
-        codes, objects = self._found.codes, self._found.objects
-        at = np.flatnonzero(~spaces(codes) & (objects != 0))
-        boxes = self._sheet.displayed(self._found.boxes[at])
-        middle = (boxes[:, :2] + boxes[:, 2:]) / 2
-        with np.errstate(invalid="ignore"):
-            inside = (middle >= 0).all(1) & (middle <= (self._sheet.width, self._sheet.height)).all(1)
-        at, boxes = at[inside], boxes[inside]
-        styles = self._styles_of(at, objects[at])
+        at = np.flatnonzero(~self._are_spaces)
+        boxes = self._sheet.displayed(bulk.loose_boxes(self._text_page, at.tolist()))
+        objects = bulk.text_objects(self._text_page, at.tolist())
+        x, y = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]
+        width, height = 2 * self._sheet.width, 2 * self._sheet.height
+        inside = (x >= 0) & (y >= 0) & (x <= width) & (y <= height) & (objects != 0)
+        if not inside.all():
+            at, boxes, objects = at[inside], boxes[inside], objects[inside]
+        styles = self._styles_of(at, objects)
         known = list(self._styles)
         sizes = np.array([style.size for style in known] or [1.0])[styles] if len(at) else np.zeros(0)
-        letters = Letters(at, codes[at], boxes, styles, sizes, meaningless(codes[at]))
+        codes = self._codes[at]
+        letters = Letters(at, codes, boxes, styles, sizes, meaningless(codes))
         self._use_ink_of_tall_letters(letters)
         return letters
 
     def _use_ink_of_tall_letters(self, letters: Letters) -> None:
         """Some fonts lie about their height; then a line would reach over its neighbours."""
-        extent = (letters.frames[:, 2:] - letters.frames[:, :2]).max(1, initial=0)
+        x0, y0, x1, y1 = letters.frames.T
+        extent = np.maximum(x1 - x0, y1 - y0)
         tall = np.flatnonzero((extent > _TALL * letters.sizes) | (extent <= 0))
         if len(tall):
             tight = bulk.tight_boxes(self._text_page, letters.at[tall].tolist())
@@ -126,20 +145,25 @@ class _Reading:
             return np.zeros(0, np.int64)
         starts = np.concatenate([[0], np.flatnonzero(objects[1:] != objects[:-1]) + 1])
         lengths = np.diff(np.append(starts, len(at)))
-        asked = zip(at[starts].tolist(), objects[starts].tolist(), strict=True)
-        numbers = [self._styles.setdefault(self._style(*each), len(self._styles)) for each in asked]
+        looks = bulk.looks_of(self._text_page, at[starts].tolist(), objects[starts].tolist())
+        matrices = looks.matrices
+        p, q, r, s, _, _ = self._sheet.matrix
+        across, down = matrices[:, 0] * p + matrices[:, 1] * r, matrices[:, 0] * q + matrices[:, 1] * s
+        sizes = np.abs(looks.sizes) * np.hypot(matrices[:, 2], matrices[:, 3])
+        sizes = np.maximum(np.round(np.nan_to_num(sizes, posinf=1.0) * 2) / 2, 0.5)
+        described = zip(
+            sizes.tolist(), _angles(across, down).tolist(), map(self._is_bold, looks.fonts), looks.modes.tolist(),
+            strict=True,
+        )  # fmt: skip
+        numbers = [self._number(*each) for each in described]
         return np.repeat(np.array(numbers, np.int64), lengths)
 
-    def _style(self, index: int, item: int) -> Style:
-        a, b, c, d = bulk.char_matrix(self._text_page, index)
-        p, q, r, s, _, _ = self._sheet.matrix
-        size = abs(bulk.char_size(self._text_page, index)) * math.hypot(c, d)
-        mode = bulk.render_mode(item)
-        angle = _angle(a * p + b * r, a * q + b * s)
-        if angle % 90 and len(self._styles) > _MOST_ANGLES:
-            angle = round(angle / 90) * 90 % 360
-        bold = mode == _STROKED or self._is_bold(bulk.font_of(item))
-        return Style(max(round(size * 2) / 2, 0.5) if math.isfinite(size) else 1.0, angle, bold, mode in _INVISIBLE)
+    def _number(self, size: float, angle: int, is_bold: bool, mode: int) -> int:
+        key = (size, angle, is_bold, mode)
+        if key not in self._numbers:
+            style = Style(size, angle, is_bold or mode == _STROKED, mode in _INVISIBLE)
+            self._numbers[key] = self._styles.setdefault(style, len(self._styles))
+        return self._numbers[key]
 
     def _is_bold(self, font: int) -> bool:
         if font not in self._bold:
@@ -148,12 +172,12 @@ class _Reading:
 
     def _whole_text(self) -> str:
         """All characters, one for each of PDFium's, so that places in it are places there."""
-        codes = self._found.codes.copy()
-        codes[(codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))] = 0xFFFD
-        added = np.flatnonzero((self._found.objects[1:-1] == 0) & spaces(codes[1:-1])) + 1
+        codes = self._codes.copy()
         wide = without_spaces_between(codes)
-        codes[added[wide[added - 1] & wide[added + 1]]] = _NOTHING
-        return codes.astype("<u4").tobytes().decode("utf-32-le")
+        if wide.any():
+            between = np.flatnonzero(self._are_spaces[1:-1] & wide[:-2] & wide[2:]) + 1
+            codes[between[bulk.text_objects(self._text_page, between.tolist()) == 0]] = _NOTHING
+        return plain_text(codes)
 
     def _unmapped(self, letters: Letters) -> float:
         sample = letters.at[:: max(1, len(letters.at) // _SAMPLE)].tolist()
@@ -166,12 +190,14 @@ def _font_is_bold(font: Any) -> bool:
     return bool(_BOLD_NAME.search(name.value)) or raw.FPDFFont_GetWeight(font) >= _BOLD_WEIGHT
 
 
-def _angle(across: float, down: float) -> int:
-    if not math.isfinite(across + down):
-        return 0
-    degrees = round(math.degrees(math.atan2(down, across))) % 360
-    nearest = round(degrees / 90) * 90
-    return nearest % 360 if abs(degrees - nearest) <= _STRAIGHT else degrees
+def _angles(across: bulk.Floats, down: bulk.Floats) -> npt.NDArray[np.int64]:
+    """Whole degrees clockwise; nearly straight is straight, and so is all of a page that turns in too many ways."""
+    degrees = np.round(np.degrees(np.arctan2(np.nan_to_num(down), np.nan_to_num(across)))) % 360
+    straight = np.round(degrees / 90) * 90
+    turned = np.where(np.abs(degrees - straight) <= _STRAIGHT, straight, degrees)
+    if len(np.unique(turned)) > _MOST_ANGLES:
+        turned = straight
+    return (turned % 360).astype(np.int64)
 
 
 def _turned(boxes: bulk.Floats, angle: int) -> bulk.Floats:
@@ -206,7 +232,9 @@ def _posts(rulings: list[Ruling], sheet: Sheet, angle: int) -> Posts:
 
 
 def _add(layer: TextLayer, run: Run, style: Style, sheet: Sheet, number: int) -> int:
-    text = _MANY_SPACES.sub(" ", plain(run.text)).strip()
+    text = run.text.strip()
+    if "  " in text:
+        text = _MANY_SPACES.sub(" ", text)
     box = sheet.share(*_back(run, style.angle))
     if not text or box.width <= 0 or box.height <= 0:
         return 0
@@ -222,6 +250,6 @@ def _judge(layer: TextLayer, unmapped: float) -> None:
     for spans in (layer.spans, layer.hidden):
         letters = sum(len(span.text) for span in spans)
         bad = sum(len(span.text) for span in spans if span.id in layer.garbled)
-        sample = " ".join(span.text for span in spans[:400])
+        sample = " ".join(span.text for span in spans[:400])[:_JUDGED]
         if letters and (bad > letters * 0.3 or is_rubbish(sample, unmapped)):
             layer.garbled.update(span.id for span in spans)
