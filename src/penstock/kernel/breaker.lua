@@ -64,6 +64,8 @@ elseif operation == 'failure' and is_current then
   if s.state == 'half_open' or too_many then
     become('open')
   end
+elseif operation == 'trip' then
+  become('open')
 elseif operation == 'forget' and is_current then
   s.probes = math.max(0, s.probes - 1)
 end

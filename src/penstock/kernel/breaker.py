@@ -142,6 +142,11 @@ class Breaker:
             if alone.failures >= admission.policy.failures:
                 alone.open_until = self._clock.monotonic() + admission.policy.pause
 
+    async def trip(self, key: str, policy: BreakerPolicy) -> None:
+        """Open it at once: the caller knows that no call can succeed."""
+        if await self._run("trip", Admission(key, policy, 0)) is None:
+            self._alone.setdefault(key, _Alone()).open_until = self._clock.monotonic() + policy.pause
+
     async def look(self, key: str, policy: BreakerPolicy) -> CircuitView:
         """The state, without changing it."""
         answer = await self._run("read", Admission(key, policy, 0))

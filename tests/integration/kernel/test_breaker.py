@@ -104,6 +104,13 @@ class TestOpening:
         with pytest.raises(ValueError, match="breaker"):
             BreakerPolicy(failures=0)
 
+    async def test_who_knows_that_no_call_can_succeed_opens_it_at_once(self, make_breaker, clock):
+        one, other = make_breaker(), make_breaker()
+        await one.trip("m", POLICY)
+        assert await state(other) is Circuit.OPEN
+        clock.advance(35)
+        assert await state(other) is Circuit.HALF_OPEN
+
 
 class TestHalfOpen:
     @pytest.fixture(autouse=True)
