@@ -13,6 +13,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
 from penstock.extraction.desk import EtlDesk
+from penstock.kernel.breaker import Breaker
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
@@ -36,6 +37,7 @@ from penstock.uploads.tus import Expiry, Uploads
 if TYPE_CHECKING:
     from penstock.extraction.workshop import Workshop
     from penstock.harvest.desk import HarvestDesk
+    from penstock.llm.adapter import Llm
     from penstock.pdf.reader import PageReader
 
 log = structlog.get_logger(__name__)
@@ -76,6 +78,13 @@ class Parts:
         return HarvestDesk(self.database, gate, self.settings.harvest, self.clock)
 
     @cached_property
+    def llm(self) -> "Llm":
+        from penstock.llm.adapter import Llm  # as above
+
+        gate = RateGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
+        return Llm(self.settings.llm, self.database, gate, Breaker(self.redis, self.keys), self.clock)
+
+    @cached_property
     def reader(self) -> "PageReader":
         from penstock.pdf.reader import PageReader  # as above
 
@@ -90,7 +99,7 @@ class Parts:
 
     async def close(self) -> None:
         """What was made at its first use."""
-        for name in ("workshop", "reader", "harvest"):
+        for name in ("workshop", "reader", "llm", "harvest"):
             if name in vars(self):
                 await vars(self)[name].close()
 

@@ -26,6 +26,7 @@ from penstock.kernel.streams import (
 from penstock.kernel.telemetry import TelemetrySettings
 from penstock.kernel.webhooks import WebhookSettings
 from penstock.kernel.workers import WorkerSettings
+from penstock.llm import LlmSettings
 from penstock.pdf import PdfSettings
 from penstock.pdf.ocr.settings import OcrSettings
 from penstock.uploads.tus import UploadSettings
@@ -57,6 +58,7 @@ class Settings:
     harvest: HarvestSettings
     etl: EtlSettings
     mineru: MineruSettings
+    llm: LlmSettings
 
     @property
     def store_url(self) -> str:

@@ -13,6 +13,7 @@ from penstock.bootstrap.settings import GROUPS, Settings
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.runstate import RunStates
 from penstock.kernel import sinks, webhooks
+from penstock.kernel.breaker import Breaker
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Receivers
@@ -37,6 +38,7 @@ from penstock.kernel.telemetry import start_telemetry
 from penstock.kernel.telemetry.metrics import metrics_server
 from penstock.kernel.webhooks import WebhookCaller
 from penstock.kernel.workers import all_workers
+from penstock.llm import circuit_check
 from penstock.pdf import Examiner, pdf_sandbox
 from penstock.uploads.tus import Uploads
 
@@ -182,6 +184,8 @@ def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, 
         "disk": disk_check(settings.runtime.home, settings.health),
         "object_store": store_check(store),
     }
+    if settings.llm.is_configured:
+        checks["llm"] = circuit_check(Breaker(redis, Keys(settings.runtime.redis_prefix)), settings.llm)
     return Health(checks, clock, vital=frozenset({"database"}))
 
 

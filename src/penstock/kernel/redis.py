@@ -100,6 +100,7 @@ class Keys:
 
     def etl_task(self, prefix: str, task_id: int) -> str:
         return f"{self.prefix}:{prefix}task:{{{task_id}}}"
+
     def fewshot(self, template: str, category: str) -> str:
         return f"{self.prefix}:fewshot:{{{template}:{category}}}"
 
