@@ -22,7 +22,7 @@ from penstock.llm.endpoint import Endpoint
 from penstock.llm.ladder import Ladder
 from penstock.llm.orders import Ledger
 from penstock.llm.pacing import Pacer
-from penstock.llm.ports import Ask, Reply
+from penstock.llm.ports import Ask, LanguageModel, Reply
 from penstock.llm.settings import LlmSettings
 from penstock.llm.verdicts import Target
 
@@ -38,7 +38,7 @@ _ASK_THE_NEXT = frozenset(
 _UNKNOWN_MODEL = 404
 
 
-class Llm:
+class Llm(LanguageModel):
     """One per process; `close` it at the end."""
 
     def __init__(

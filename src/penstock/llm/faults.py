@@ -14,6 +14,9 @@ from penstock.kernel.errors import ErrorCode, PenstockError
 _QUOTA_WORDS = frozenset(
     {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "arrearage", "quota_exhausted"}
 )
+_FILTER_WORDS = frozenset(
+    {"content_filter", "content_policy_violation", "data_inspection_failed", "datainspectionfailed"}
+)
 _LENGTH_CODES = frozenset({"context_length_exceeded", "string_above_max_length", "request_too_large"})
 _LENGTH_WORDS = (
     "context_length_exceeded",
@@ -100,6 +103,8 @@ def failure_of(status: int, said: Any, shown: str) -> CallFailed:
 def _bad_request(status: int, complaint: Mapping[str, str], details: dict[str, Any]) -> CallFailed:
     text = " ".join(complaint.values()).lower()
     code = complaint.get("code", "").lower()
+    if code in _FILTER_WORDS:
+        return CallFailed(error_codes.LLM_REFUSED, reason="content_filter", **details)
     if status == 413 or code in _LENGTH_CODES or any(words in text for words in _LENGTH_WORDS):
         return CallFailed(error_codes.LLM_CONTEXT_TOO_LONG, **details)
     failed = CallFailed(error_codes.LLM_REQUEST_REFUSED, **details)

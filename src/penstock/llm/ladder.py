@@ -7,7 +7,7 @@ answer that does not fit is shown its errors once. Invariant: only a value that 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -48,6 +48,9 @@ class Habits:
     output_name: str = "max_tokens"
     has_temperature: bool = True
 
+    def copy(self) -> "Habits":
+        return replace(self, schemas=dict(self.schemas))
+
     def rung(self, target: Target) -> Rung:
         first = Rung.SCHEMA if target.is_sendable else Rung.PLAIN
         return max(first, self.lowest, self.schemas.get(target.digest, Rung.SCHEMA))
@@ -82,7 +85,7 @@ class Ladder:
 
     async def climb(self, ask: Ask, model: str, target: Target | None, ledger: Ledger) -> tuple[Any, int]:
         """The value and how many repairs it took."""
-        talk = _Talk(ask, model, target, self._habits.setdefault(model, Habits()))
+        talk = _Talk(ask, model, target, self._habits.get(model, Habits()).copy())
         has_been_empty = False
         while True:
             answer, verdict = await self._answer(talk, ledger)
@@ -103,8 +106,9 @@ class Ladder:
             except CallFailed as failed:
                 if not failed.complaint or not talk.habits.learn(failed.complaint, talk.target):
                     raise failed.error() from None
-                log.info("llm.asked_otherwise", model=talk.model, habits=str(talk.habits.lowest.name))
+                log.info("llm.asked_otherwise", model=talk.model, lowest=talk.habits.lowest.name.lower())
             else:
+                self._habits[talk.model] = talk.habits  # only now: it did help
                 return completion.content, verdict
         raise PenstockError(error_codes.LLM_REQUEST_REFUSED, model=talk.model, reason="NO_WAY_TO_ASK")
 

@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jsonschema.protocols import Validator
-
 _CANNOT = frozenset(
     {
         "allOf", "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentSchemas", "contains",
@@ -20,6 +18,8 @@ _CANNOT = frozenset(
 _DEFINITIONS = ("$defs", "definitions")
 _LOCAL = re.compile(r"#/(?:\$defs|definitions)/[^/]+")
 _MOST_NESTED = 50
+_MOST_REFERENCES = 16  # one after another
+_MOST_CHOICES = 3  # inside of each other
 
 
 class _Open(Exception):
@@ -52,29 +52,64 @@ def wrapped(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return closed | outer
 
 
-def without_padding(value: Any, schema: Any, validator: Validator) -> Any:
-    """Leaves out each null that stands for an absent property."""
-    if isinstance(schema, Mapping) and "$ref" in schema:
-        schema = _resolved(schema["$ref"], validator)
+def without_padding(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+    """Leaves out each null that stands for an absent property. Looks at the schema only, once for each part."""
+    schema = _chosen(value, _resolved(schema, root), root)
     if not isinstance(schema, Mapping):
         return value
-    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        trimmed = without_padding(value, branch, validator)
-        if validator.evolve(schema=branch).is_valid(trimmed):
-            return trimmed
     if isinstance(value, dict):
         properties, required = schema.get("properties", {}), schema.get("required", ())
         return {
-            name: without_padding(inner, properties.get(name), validator)
+            name: without_padding(inner, properties.get(name), root)
             for name, inner in value.items()
-            if inner is not None
-            or name in required
-            or name not in properties
-            or validator.evolve(schema=properties[name]).is_valid(None)
+            if inner is not None or name in required or name not in properties or _takes_null(properties[name], root)
         }
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        return [without_padding(inner, schema["items"], validator) for inner in value]
+        return [without_padding(inner, schema["items"], root) for inner in value]
     return value
+
+
+def _chosen(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+    """Of several branches, the one that was answered: in the strict form an object has exactly its branch's names."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, Mapping) or not (branches := schema.get("anyOf") or schema.get("oneOf")):
+            return schema
+        resolved = [_resolved(branch, root) for branch in branches]
+        schema = next((branch for branch in resolved if _is_answered(value, branch)), None)
+    return None
+
+
+def _is_answered(value: Any, branch: Any) -> bool:
+    if not isinstance(branch, Mapping):
+        return False
+    if "anyOf" in branch or "oneOf" in branch:
+        return True
+    if isinstance(value, dict):
+        properties = branch.get("properties", {})
+        return is_object(branch) and properties.keys() == value.keys() and _names_fit(value, properties)
+    return isinstance(value, list) and "items" in branch
+
+
+def _names_fit(value: Mapping[str, Any], properties: Mapping[str, Any]) -> bool:
+    """Branches with the same names are told apart by their constants."""
+    for name, schema in properties.items():
+        if isinstance(schema, Mapping) and ("const" in schema or "enum" in schema):
+            allowed = schema.get("enum", [schema.get("const")])
+            if value[name] is not None and value[name] not in allowed:
+                return False
+    return True
+
+
+def _takes_null(schema: Any, root: Mapping[str, Any], depth: int = 0) -> bool:
+    schema = _resolved(schema, root)
+    if not isinstance(schema, Mapping) or depth > _MOST_CHOICES:
+        return schema is not False
+    if branches := schema.get("anyOf") or schema.get("oneOf"):
+        return any(_takes_null(branch, root, depth + 1) for branch in branches)
+    if "enum" in schema or "const" in schema:
+        return None in schema.get("enum", [schema.get("const")])
+    kind = schema.get("type")
+    return kind is None or kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def _converted(node: Any, depth: int) -> dict[str, Any]:
@@ -145,11 +180,19 @@ def _refers_to_definitions_only(node: Any, depth: int) -> bool:
     return not isinstance(node, list) or all(_refers_to_definitions_only(inner, depth + 1) for inner in node)
 
 
-def _resolved(reference: Any, validator: Validator) -> Any:
-    """A definition of the same schema; None for anything else, which is then left as it is."""
-    found: Any = validator.schema
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """A reference into the same schema is followed; any other leads to None, and what it describes is left as it is."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, Mapping) or "$ref" not in schema:
+            return schema
+        schema = _at(schema["$ref"], root)
+    return None
+
+
+def _at(reference: Any, root: Mapping[str, Any]) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
+    found: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if not isinstance(found, Mapping) or name not in found:

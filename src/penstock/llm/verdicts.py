@@ -1,21 +1,16 @@
-"""Whether a completion is an answer. The schema is the judge; nothing that does not fit it is ever called a value.
-
-References to other documents are not followed: a schema comes from a rule, and a rule may not make us fetch.
-"""
+"""Whether a completion is an answer. The schema is the judge; nothing that does not fit it is ever called a value."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
-from referencing import Registry
+from jsonschema import SchemaError
 from referencing.exceptions import Unresolvable
 
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import ErrorCode, PenstockError
+from penstock.kernel.schemas import DRAFTS, draft_of, errors_of
 from penstock.llm.answers import Completion, NotReadable, json_in
 from penstock.llm.strict import is_object, strict_form, without_padding, wrapped
 
@@ -44,16 +39,15 @@ class Target:
     """The schema of one question in all the forms it is needed in."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        kind = validator_for(schema, default=jsonschema.Draft202012Validator)
+        draft = draft_of(schema)
+        if draft is None:
+            raise _unusable("its draft is not known here")
         try:
-            kind.check_schema(dict(schema))
+            DRAFTS[draft].check_schema(dict(schema))
             self.digest = hashlib.sha256(json.dump_bytes(schema)).hexdigest()
-        except (jsonschema.SchemaError, RecursionError, TypeError) as wrong:
-            raise PenstockError(
-                error_codes.LLM_REQUEST_REFUSED, reason="SCHEMA_INVALID", message=str(wrong)[:_LONGEST_MESSAGE]
-            ) from None
+        except (SchemaError, RecursionError, TypeError) as wrong:
+            raise _unusable(str(wrong)) from None
         self._schema = schema
-        self._validator: Validator = kind(schema, registry=Registry())
         outer = None if is_object(schema) else wrapped(schema)
         self._is_wrapped = outer is not None
         self.is_sendable = is_object(schema) or self._is_wrapped
@@ -68,22 +62,13 @@ class Target:
         if self._is_wrapped and isinstance(value, dict) and value.keys() == {"value"}:
             value = value["value"]
         try:
-            value = without_padding(value, self._schema, self._validator)
-            errors = self._errors(value)
+            value = without_padding(value, self._schema, self._schema)
+            errors = errors_of(self._schema, value)
         except RecursionError:
-            errors = [{"path": "", "message": "it is nested too deeply"}]
-        except Unresolvable as wrong:
-            reference = {"reason": "SCHEMA_INVALID", "message": f"cannot follow {wrong.ref}"[:_LONGEST_MESSAGE]}
-            raise PenstockError(error_codes.LLM_REQUEST_REFUSED, **reference) from None
-        return _invalid(errors) if errors else Verdict(value=value)
-
-    def _errors(self, value: Any) -> list[dict[str, str]]:
-        found = []
-        for error in self._validator.iter_errors(value):
-            found.append({"path": _pointer(error.absolute_path), "message": error.message[:_LONGEST_MESSAGE]})
-            if len(found) == _MOST_ERRORS:
-                break
-        return sorted(found, key=lambda error: error["path"])
+            errors = [{"path": "", "message": "is nested too deeply"}]
+        except (Unresolvable, ValueError) as wrong:  # a reference to elsewhere, or a pattern that is none
+            raise _unusable(str(wrong)) from None
+        return _invalid(errors[:_MOST_ERRORS]) if errors else Verdict(value=value)
 
 
 def judge(completion: Completion, target: Target | None) -> Verdict:
@@ -103,5 +88,6 @@ def _invalid(errors: _Errors) -> Verdict:
     return Verdict(error_codes.LLM_OUTPUT_INVALID, errors=errors)
 
 
-def _pointer(path: Any) -> str:
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+def _unusable(reason: str) -> PenstockError:
+    shown = {"reason": "SCHEMA_INVALID", "message": reason[:_LONGEST_MESSAGE]}
+    return PenstockError(error_codes.LLM_REQUEST_REFUSED, **shown)

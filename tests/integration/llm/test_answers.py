@@ -93,6 +93,7 @@ class TestFailingByName:
             (refused(400, "too long", "context_length_exceeded"), "LLM_CONTEXT_TOO_LONG", 1),
             (refused_flat(400, "This model's maximum context length is 4096 tokens."), "LLM_CONTEXT_TOO_LONG", 1),
             (refused(413), "LLM_CONTEXT_TOO_LONG", 1),
+            (refused(400, "filtered", "content_filter"), "LLM_REFUSED", 1),
             (refused(400, "bad"), "LLM_REQUEST_REFUSED", 1),
             (refused(422, "bad"), "LLM_REQUEST_REFUSED", 1),
             (refused(404, "no such model"), "LLM_REQUEST_REFUSED", 1),
@@ -205,6 +206,13 @@ class TestTheLadder:
             await here.ask(schema={"type": "object", "properties": {"a": {"type": "integer"}}})
             await here.ask()
         assert here.model.formats_asked == ["json_schema", "json_object", "json_schema"]
+
+    async def test_what_did_not_help_is_not_learned(self, beside):
+        refusal = refused(400, "the schema of your account is broken")
+        async with beside(refusal, refusal, refusal, says(GOOD)) as here:
+            assert (await failing(here)).code.code == "LLM_REQUEST_REFUSED"
+            await here.ask()
+        assert here.model.formats_asked == ["json_schema", "json_object", "text", "json_schema"]
 
     async def test_the_other_name_of_the_longest_output_is_learned(self, beside):
         async with beside(says(GOOD), standin={"output_name": "max_completion_tokens"}) as here:

@@ -5,7 +5,7 @@ import signal
 from datetime import timedelta
 
 import pytest
-from tests.standins.openai_like import says
+from tests.standins.openai_like import hangs, says
 from tests.support import programs
 from tests.support.asking import GOOD
 
@@ -99,6 +99,21 @@ class TestRefusing:
         async with beside(says(GOOD, usage=(5000, 9000))) as here:
             await here.ask()
             assert (await here.budgets())["llm:daily"] == (6150, 0)
+
+
+class TestCancelled:
+    async def test_what_was_set_aside_stays_until_it_lapses(self, beside):
+        async with beside(hangs()) as here:
+            task = asyncio.create_task(here.ask())
+            async with asyncio.timeout(20):
+                while not here.model.asked:
+                    await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            spent, reserved = (await here.budgets())["llm:daily"]
+        assert spent == 0
+        assert reserved > 0
 
 
 class TestKilled:

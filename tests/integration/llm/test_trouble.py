@@ -2,11 +2,12 @@
 
 import pytest
 from tests.standins.openai_like import cuts, hangs, http, refused, resets, says, sends
-from tests.support.asking import GOOD, adapter, question, settings
+from tests.support.asking import GOOD, adapter, asking, question, settings
 
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.health import ComponentStatus
+from penstock.kernel.redis import connect
 from penstock.llm import circuit_check
 
 HTML = sends(http(200, b"<html>We will be back soon.</html>", content_type="text/html"))
@@ -84,6 +85,14 @@ class TestSendingAgain:
             budgets = await here.budgets()
         assert failure.details["reason"] == "CONNECT_FAILED"
         assert budgets["llm:daily"] == (0, 0)
+
+    async def test_without_redis_it_goes_on(self, database, own_redis, keys):
+        client = connect(own_redis.url)
+        own_redis.stop()
+        async with asking(database, client, keys, refused(500), says(GOOD)) as here:
+            assert (await here.ask()).value == GOOD
+            assert (await here.budgets())["llm:daily"] == (27, 0)
+        await client.aclose()
 
 
 class TestRetryAfter:
