@@ -54,6 +54,12 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/etl/tasks/{task_id}/pages/{page_number}"): SIGNED_IN,
     ("GET", "/api/v1/etl/tasks/{task_id}/result"): SIGNED_IN,
     ("GET", "/api/v1/etl/tasks/{task_id}/images/{name}"): SIGNED_IN,
+    ("GET", "/api/v1/etl/rules"): SIGNED_IN,
+    ("POST", "/api/v1/etl/rules"): ENDING,
+    ("GET", "/api/v1/etl/rules/{rule_id}"): SIGNED_IN,
+    ("PUT", "/api/v1/etl/rules/{rule_id}"): ENDING,
+    ("DELETE", "/api/v1/etl/rules/{rule_id}"): ENDING,
+    ("POST", "/api/v1/etl/rules/{rule_id}/try"): ENDING,
     # jobs
     ("POST", "/api/v1/jobs"): SENDING,
     ("GET", "/api/v1/jobs"): SIGNED_IN,

@@ -12,6 +12,7 @@ from penstock.api.guard import every_route_declared
 from penstock.api.routes import (
     dashboard,
     deliveries,
+    etl_rules,
     etl_tasks,
     harvest_plans,
     harvest_progress,
@@ -47,6 +48,7 @@ ROUTERS = (
     job_contents.router,
     job_events.router,
     etl_tasks.router,
+    etl_rules.router,
     harvest_sources.router,
     harvest_plans.router,
     harvest_progress.router,

@@ -47,3 +47,45 @@ RUNNING: Document = TASK | {
     "finished_at": None,
 }
 TASKS: Document = {"tasks": [RUNNING], "next_before": None}
+SCHEMA: Document = {
+    "type": "object",
+    "properties": {"number": {"type": "string"}, "total": {"type": "number"}},
+    "required": ["number", "total"],
+}
+NEW_RULE: Document = {
+    "name": "Invoices",
+    "description": "Number and total of an invoice",
+    "json_schema": SCHEMA,
+    "system_prompt": "Amounts are in the invoice's own currency.",
+    "postprocess_mode": "llm",
+}
+RULE_CHANGE: Document = {"system_prompt": "Amounts include tax.", "version": 3}
+RULE: Document = {
+    "rule_id": 7,
+    "version": 3,
+    **NEW_RULE,
+    "postprocess_strategy": None,
+    "options": {},
+    "is_system": False,
+    "merchant_id": MERCHANT,
+    "created_by": "alice",
+    "created_at": _CREATED,
+    "updated_at": _ENDED,
+}
+BUILT_IN_RULE: Document = RULE | {
+    "rule_id": 1,
+    "version": 1,
+    "name": "default",
+    "description": "Built in: the document as markdown and pages with positions; no model is asked.",
+    "json_schema": None,
+    "system_prompt": None,
+    "postprocess_mode": "skip",
+    "is_system": True,
+    "merchant_id": None,
+    "created_by": "penstock",
+    "created_at": None,
+    "updated_at": None,
+}
+RULES: Document = {"rules": [BUILT_IN_RULE, RULE], "next_after": None}
+TRIAL: Document = {"text": "Invoice No: INV-1042\nTotal: 1,280.50"}
+TRIED: Document = {"data": {"number": "INV-1042", "total": 1280.5}, "metadata": {"strategy": "direct-json"}}

@@ -1,22 +1,44 @@
 """The workshop of ETL: its providers and post-processors, made of what the process has."""
 
 from penstock.bootstrap.parts import Parts
-from penstock.extraction.ports import Tools
-from penstock.extraction.processors import built_in as processors
-from penstock.extraction.providers import ocr_providers, post_processors
+from penstock.extraction.folder import StoredMemo
+from penstock.extraction.ports import OCRProvider, PostProcessor, Subject, Tools
+from penstock.extraction.processors.by_rules import RulesProcessor
+from penstock.extraction.processors.llm import LlmProcessor
+from penstock.extraction.processors.skip import SkipProcessor
+from penstock.extraction.providers import Shelf, ocr_providers, post_processors
 from penstock.extraction.providers.local import LocalProvider
 from penstock.extraction.providers.mineru import MineruProvider
 from penstock.extraction.workshop import Shelves, Workshop
 
 
 def make_workshop(parts: Parts) -> Workshop:
-    settings = parts.settings
-    shelves = Shelves(
-        ocr_providers(
-            local=lambda tools: LocalProvider(parts.reader),  # noqa: ARG005  it needs the reader alone
-            mineru=lambda tools: MineruProvider(settings.mineru, tools),
-        ),
-        post_processors(**processors(settings.etl)),
-    )
-    tools = Tools(parts.clock, parts.reader.page_count, None)
+    tools = Tools(parts.clock, parts.reader.page_count, parts.llm)
+    shelves = Shelves(_providers(parts), _processors(parts))
     return Workshop(parts.etl, parts.examiner, tools, shelves, parts.worker_id)
+
+
+def _providers(parts: Parts) -> Shelf[OCRProvider]:
+    def local(_tools: Tools) -> OCRProvider:
+        return LocalProvider(parts.reader)
+
+    def mineru(tools: Tools) -> OCRProvider:
+        return MineruProvider(parts.settings.mineru, tools)
+
+    return ocr_providers(local=local, mineru=mineru)
+
+
+def _processors(parts: Parts) -> Shelf[PostProcessor]:
+    def memo_of(subject: Subject) -> StoredMemo:
+        return StoredMemo(parts.store, subject.task_id)
+
+    def llm(_tools: Tools) -> PostProcessor:
+        return LlmProcessor(parts.llm, parts.settings.etl, memo_of)
+
+    def skip(_tools: Tools) -> PostProcessor:
+        return SkipProcessor()
+
+    def rules(_tools: Tools) -> PostProcessor:
+        return RulesProcessor()
+
+    return post_processors(llm=llm, skip=skip, rules=rules)

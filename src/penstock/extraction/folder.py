@@ -72,24 +72,25 @@ class Folder:
 
 
 class StoredMemo:
-    """Small JSON values by key: what was paid for once is not asked for again after a crash."""
+    """Small JSON values of one task by key: what was paid for once is not asked for again after a crash."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self, store: ObjectStore, task_id: int) -> None:
+        self._store = store
+        self._task_id = task_id
 
     async def get(self, key: str) -> Any | None:
         try:
-            return json.loads(await self._folder.store.get(self._name(key)))
+            return json.loads(await self._store.get(self._name(key)))
         except PenstockError as missing:
             if missing.code is error_codes.NOT_FOUND:
                 return None
             raise
 
     async def put(self, key: str, value: Any) -> None:
-        await self._folder.store.put(self._name(key), json.dump_bytes(json.storable(value)))
+        await self._store.put(self._name(key), json.dump_bytes(json.storable(value)))
 
     def _name(self, key: str) -> str:
-        return self._folder.key(f"memo/{hashlib.sha256(key.encode()).hexdigest()}.json")
+        return f"etl/{self._task_id}/memo/{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
 class StoredManuscript:
@@ -102,7 +103,6 @@ class StoredManuscript:
         self.provider_task_id = manifest.provider_task_id
         self.page_count = manifest.page_count
         self.metadata: Mapping[str, Any] = manifest.metadata
-        self.memo = StoredMemo(folder)
 
     async def markdown(self) -> str:
         return (await self._folder.store.get(self.markdown_key)).decode()

@@ -90,14 +90,6 @@ class Rule:
     is_system: bool = False
 
 
-class Memo(Protocol):
-    """Small JSON values by key, kept beside what was read: an answer that was paid for is not asked for again."""
-
-    async def get(self, key: str) -> Any | None: ...
-
-    async def put(self, key: str, value: Any) -> None: ...
-
-
 class Manuscript(Protocol):
     """What the first stage stored."""
 
@@ -105,9 +97,6 @@ class Manuscript(Protocol):
     provider_task_id: str
     page_count: int
     metadata: Mapping[str, Any]
-
-    @property
-    def memo(self) -> Memo: ...
 
     async def markdown(self) -> str: ...
 

@@ -23,7 +23,8 @@ from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError, reason_of
 from penstock.kernel.schemas import errors_of
-from penstock.pdf.pages.markdown import document_markdown
+from penstock.pdf.pages.furniture import RunningHeads, edges_of
+from penstock.pdf.pages.markdown import stream_markdown
 
 log = structlog.get_logger(__name__)
 
@@ -115,7 +116,7 @@ async def _inspect(shop: Workshop, media_type: str, path: Any) -> None:
 async def _seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
     markdown = reading.markdown
     if markdown is None:
-        markdown = await document_markdown(pages_in_order(folder, notebook.parts))
+        markdown = await _written(folder, notebook.parts)
     key = folder.key("document.md")
     await folder.store.put(key, markdown.encode(errors="replace"))
     failpoints.reach("etl.markdown_stored")
@@ -125,6 +126,14 @@ async def _seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, 
         reading.provider_task_id, metadata,
     )  # fmt: skip
     return await folder.seal(manifest)
+
+
+async def _written(folder: Folder, parts: Mapping[str, list[int]]) -> str:
+    """Two passes over the stored pages: what repeats at their edges is known only after the first."""
+    heads = RunningHeads()
+    async for page in pages_in_order(folder, parts):
+        heads.add(edges_of(page))
+    return "".join([piece async for piece in stream_markdown(pages_in_order(folder, parts), heads)])
 
 
 # Making JSON -------------------------------------------------------------------------------------------------------

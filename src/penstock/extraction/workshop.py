@@ -46,6 +46,10 @@ class Workshop:
             self._processors[mode] = self._shelves.processors.make(mode, self._tools)
         return self._processors[mode]
 
+    def modes(self) -> frozenset[str]:
+        """What a rule may name as its `postprocess_mode`."""
+        return frozenset(self._shelves.processors.installed())
+
     async def close(self) -> None:
         for provider in self._providers.values():
             await provider.close()
