@@ -40,7 +40,18 @@ class Item:
 class Line:
     """Items side by side, in the order they are read. What is asked of it is worked out once."""
 
-    __slots__ = ("em", "is_bold", "is_recognised", "is_vertical", "items", "spans", "text", "widest_gap", *_SIDES)
+    __slots__ = (
+        "em",
+        "is_bold",
+        "is_recognised",
+        "is_vertical",
+        "items",
+        "middle",
+        "spans",
+        "text",
+        "widest_gap",
+        *_SIDES,
+    )
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
@@ -51,12 +62,14 @@ class Line:
         self.x0, self.y0, self.x1, self.y1 = first.x0, first.y0, first.x1, first.y1
         if len(items) == 1:
             self.em, self.is_bold, self.widest_gap = first.em, self.spans[0].is_bold, 0.0
-            self.text = tidy(self.spans[0].text)
+            self.text, self.middle = tidy(self.spans[0].text), first.middle
             return
         for item in items:
             self.x0, self.y0 = min(self.x0, item.x0), min(self.y0, item.y0)
             self.x1, self.y1 = max(self.x1, item.x1), max(self.y1, item.y1)
         lengths = [len(span.text) for span in self.spans]
+        weights = [item.x1 - item.x0 + 0.1 for item in items]  # so that a line that falls to one side has one middle
+        self.middle = sum(item.middle * weight for item, weight in zip(items, weights, strict=True)) / sum(weights)
         self.em = items[lengths.index(max(lengths))].em  # of the longest: a superscript does not make a line small
         bold = sum(length for span, length in zip(self.spans, lengths, strict=True) if span.is_bold)
         self.is_bold = bold * 2 > sum(lengths)
@@ -135,7 +148,7 @@ def lines_of(items: Sequence[Item]) -> list[Line]:
     for item in sorted(level, key=lambda item: (item.middle, item.x0, item.order)):
         for at in range(len(rows) - 1, max(-1, len(rows) - 4), -1):
             anchor, members = rows[at]
-            if _beside(anchor, item):
+            if _beside(anchor, item) and not any(_over(other, item) for other in members):
                 members.append(item)
                 if abs(item.height - em) < abs(anchor.height - em):
                     rows[at] = (item, members)
@@ -152,6 +165,13 @@ def _beside(anchor: Item, item: Item) -> bool:
     if smaller <= 0:
         return anchor.y0 <= item.middle <= anchor.y1 or item.y0 <= anchor.middle <= item.y1
     return overlap > 0.5 * smaller
+
+
+def _over(one: Item, other: Item) -> bool:
+    """One stands above the other, though the boxes of a line that falls to one side reach into the next."""
+    shared = min(one.x1, other.x1) - max(one.x0, other.x0)
+    is_shared = shared > 0.5 * min(one.x1 - one.x0, other.x1 - other.x0)
+    return is_shared and abs(one.middle - other.middle) > 0.3 * max(one.em, other.em)
 
 
 def _line(members: list[Item]) -> Line:

@@ -101,7 +101,7 @@ def _usual_gap(lines: Sequence[Line], body: Body) -> float:
 
 
 def _step(upper: Line, lower: Line) -> float:
-    return (lower.y0 + lower.y1 - upper.y0 - upper.y1) / 2
+    return lower.middle - upper.middle
 
 
 def _begun(lines: Sequence[Line], at: int, usual: _Setting) -> Draft:

@@ -208,6 +208,16 @@ class TestReadingOrder:
                 x += 3 * len(word) + 4
         assert " ".join(sheet.texts()).split() == words
 
+    def test_a_short_line_above_a_long_one_at_an_angle_is_a_line_of_its_own(self):
+        sheet = Sheet()
+        for text, width, top, bottom in (
+            ("长" * 40, 480, 158, 183),
+            ("保养。", 40, 180, 194),
+            ("面" * 40, 480, 186, 211),
+        ):
+            sheet.page.spans.append(Span(text[0], text, box(42, top, 42 + width, bottom), Origin.OCR, size=12))
+        assert "".join(sheet.texts()) == "长" * 40 + "保养。" + "面" * 40
+
 
 class TestParagraphs:
     def test_a_word_broken_over_two_lines_is_made_whole(self):
