@@ -34,7 +34,7 @@ def question(data: str = "Invoice A-1, total 12.50", **more: Any) -> Ask:
 
 def settings(standin: OpenAiLike, /, **more: Any) -> LlmSettings:
     quick = {"qpm": 600_000, "retry_pause": "0.01", "model": "small", "prices": PRICE, "patience": "5", "timeout": "20"}
-    return LlmSettings(base_url=standin.base_url, api_key=KEY, **{**quick, **more})
+    return LlmSettings(**{"base_url": standin.base_url, "api_key": KEY, **quick, **more})
 
 
 def adapter(given: LlmSettings, database: Database, redis: Redis, keys: Keys) -> Llm:

@@ -1,7 +1,10 @@
 """Endpoints in trouble: what is sent again, what is given up, who is asked next."""
 
+import asyncio
+import gzip
+
 import pytest
-from tests.standins.openai_like import cuts, hangs, http, refused, resets, says, sends
+from tests.standins.openai_like import completion, cuts, hangs, http, keeps_alive, refused, resets, says, sends
 from tests.support.asking import GOOD, adapter, asking, question, settings
 
 from penstock.kernel.breaker import Breaker
@@ -76,11 +79,17 @@ class TestSendingAgain:
         assert all(row["is_estimated"] and row["cost_micro_usd"] > 0 for row in rows)
         assert budgets["llm:daily"] == (sum(row["cost_micro_usd"] for row in rows), 0)
 
+    async def test_signs_of_life_without_an_answer_end_too(self, beside):
+        async with beside(keeps_alive(GOOD, lines=10_000, pause=0.01), timeout="0.3", attempts=1) as here:
+            assert (await failing(here)).details["reason"] == "TOO_SLOW"
+
+    async def test_what_was_packed_without_being_asked_for_is_not_unpacked(self, beside):
+        packed = gzip.compress(str(completion(GOOD)).encode())
+        async with beside(sends(http(200, packed, content_encoding="gzip")), attempts=1) as here:
+            assert (await failing(here)).details["reason"] == "UNKNOWN_ENCODING"
+
     async def test_nobody_there_costs_nothing(self, beside):
-        async with beside(says(GOOD)) as here:
-            here.llm._endpoint._settings = here.llm._endpoint._settings.model_copy(
-                update={"base_url": "http://127.0.0.1:1"}
-            )
+        async with beside(says(GOOD), base_url="http://127.0.0.1:1") as here:
             failure = await failing(here)
             budgets = await here.budgets()
         assert failure.details["reason"] == "CONNECT_FAILED"
@@ -214,7 +223,7 @@ class TestTheCircuit:
                     break
                 except PenstockError as paused:
                     assert paused.code.code == "LLM_CIRCUIT_OPEN"
-                    await here.llm._ladder._caller._clock.sleep(0.05)
+                    await asyncio.sleep(0.05)
         assert reply.value == GOOD
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.standins.openai_like import completion
 
@@ -12,6 +12,7 @@ from penstock.llm.answers import Limits, NotReadable, completion_of, duration, j
 from penstock.llm.faults import Spent, TransportFault, failure_of
 from penstock.llm.tokens import estimate_tokens
 
+CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -59,6 +60,7 @@ class TestLimits:
 
 
 class TestEnvelopes:
+    @CALM
     @given(JSON)
     def test_whatever_comes_is_a_completion_or_none(self, said):
         try:
@@ -78,6 +80,7 @@ class TestEnvelopes:
 
 
 class TestJsonInText:
+    @CALM
     @given(JSON)
     def test_json_is_found_as_it_is_and_in_a_fence(self, value):
         text = json.dumps(value)
@@ -92,6 +95,7 @@ class TestJsonInText:
 
 
 class TestRefusals:
+    @CALM
     @given(st.integers(300, 599), JSON)
     def test_every_status_and_body_has_a_meaning(self, status, said):
         failed = failure_of(status, said, "")
@@ -114,6 +118,7 @@ class TestGuessing:
     def test_guesses_are_high_but_not_absurd(self, text, real):
         assert real <= estimate_tokens(text) <= 3 * real
 
+    @CALM
     @given(st.text(), st.text())
     def test_more_text_is_never_fewer_tokens(self, one, other):
         assert estimate_tokens(one + other) >= estimate_tokens(one)

@@ -1,7 +1,7 @@
 """Schemas in the strict subset: whatever is sent as strict is strict, and the way back loses nothing."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.standins.openai_like import not_strict
@@ -9,6 +9,7 @@ from tests.standins.openai_like import not_strict
 from penstock.llm.strict import strict_form, without_padding, wrapped
 from penstock.llm.verdicts import Target
 
+CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 LEAVES = st.sampled_from(
     [{"type": "string", "minLength": 1}, {"type": "number"}, {"type": ["integer", "null"]}, {"enum": ["x", "y"]}]
@@ -42,6 +43,7 @@ def example(schema, *, is_padded):
 
 
 class TestConverting:
+    @CALM
     @given(SCHEMAS)
     def test_what_is_converted_is_strict_and_takes_what_the_schema_takes(self, schema):
         outer = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
@@ -87,6 +89,7 @@ class TestConverting:
 
 
 class TestTheWayBack:
+    @CALM
     @given(SCHEMAS)
     def test_nulls_that_stand_for_absent_are_left_out_and_no_others(self, schema):
         validator = Draft202012Validator(schema)
