@@ -32,6 +32,7 @@ _unicode = _direct("FPDFText_GetUnicode", ctypes.c_uint, _address, _int)
 _loose_box = _direct("FPDFText_GetLooseCharBox", _int, _address, _int, _address)
 _tight_box = _direct("FPDFText_GetCharBox", _int, _address, _int, _address, _address, _address, _address)
 _text_object = _direct("FPDFText_GetTextObject", _size, _address, _int)
+_generated = _direct("FPDFText_IsGenerated", _int, _address, _int)
 _map_error = _direct("FPDFText_HasUnicodeMapError", _int, _address, _int)
 _page_object = _direct("FPDFPage_GetObject", _size, _address, _int)
 _form_object = _direct("FPDFFormObj_GetObject", _size, _address, _int)
@@ -98,6 +99,11 @@ def tight_boxes(text_page: int, indices: Sequence[int]) -> Floats:
     ends = [range(at + shift, at + shift + 32 * len(indices), 32) for shift in (0, 16, 24, 8)]
     _run(map(_tight_box, repeat(text_page), indices, *ends))  # which names them left, right, bottom, top
     return found
+
+
+def are_added(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of these characters are not in the file: PDFium found a gap there."""
+    return np.fromiter(map(_generated, repeat(text_page), indices), np.int32, len(indices)) == 1
 
 
 def map_errors(text_page: int, indices: Iterable[int]) -> int:

@@ -30,6 +30,7 @@ class Letters:
     """Visible letters in the file's order. `at` is their place in the page's text, `frames` are u0, v0, u1, v1."""
 
     at: npt.NDArray[np.int64]
+    objects: npt.NDArray[np.uint64]
     codes: Codes
     frames: Floats
     styles: npt.NDArray[np.int64]
@@ -37,10 +38,16 @@ class Letters:
     bad: Mask
 
     def only(self, chosen: Mask) -> "Letters":
-        return Letters(
-            self.at[chosen], self.codes[chosen], self.frames[chosen],
-            self.styles[chosen], self.sizes[chosen], self.bad[chosen],
-        )  # fmt: skip
+        columns = (self.at, self.objects, self.codes, self.frames, self.styles, self.sizes, self.bad)
+        return Letters(*(column[chosen] for column in columns))
+
+    @property
+    def pieces(self) -> Mask:
+        """Letters, from the second on, that come from the same ligature as the one before."""
+        same = self.objects[1:] == self.objects[:-1]
+        for side in (0, 2):
+            same &= self.frames[1:, side] == self.frames[:-1, side]
+        return same
 
 
 @dataclass(slots=True)
@@ -123,7 +130,7 @@ def runs_of(letters: Letters, text: str, posts: Posts) -> list[Run]:
 def _drawn_twice(letters: Letters) -> Mask:
     shift = np.maximum(np.abs(np.diff(letters.frames[:, 0])), np.abs(np.diff(letters.frames[:, 1])))
     width = letters.frames[1:, 2] - letters.frames[1:, 0]
-    near = (shift < _TWICE * letters.sizes[1:]) & (shift < 0.5 * width)
+    near = (shift < _TWICE * letters.sizes[1:]) & (shift < 0.5 * width) & ~letters.pieces
     return np.concatenate([[False], near & (letters.codes[1:] == letters.codes[:-1])])
 
 
@@ -139,7 +146,7 @@ def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:
         (letters.styles[1:] != letters.styles[:-1])
         | (np.abs(np.diff(middle)) > _OFF_LINE * size)
         | (gap > COLUMN_GAP * size)
-        | (gap < _BACK * size)
+        | ((gap < _BACK * size) & ~letters.pieces)
     )
     for at in np.flatnonzero(~broken & (gap > _WORD_GAP * size)).tolist():
         if posts.between(frames[at, 2], frames[at + 1, 0], middle[at]):

@@ -126,7 +126,7 @@ class _Reading:
         known = list(self._styles)
         sizes = np.array([style.size for style in known] or [1.0])[styles] if len(at) else np.zeros(0)
         codes = self._codes[at]
-        letters = Letters(at, codes, boxes, styles, sizes, meaningless(codes))
+        letters = Letters(at, objects, codes, boxes, styles, sizes, meaningless(codes))
         self._use_ink_of_tall_letters(letters)
         return letters
 
@@ -176,7 +176,7 @@ class _Reading:
         wide = without_spaces_between(codes)
         if wide.any():
             between = np.flatnonzero(self._are_spaces[1:-1] & wide[:-2] & wide[2:]) + 1
-            codes[between[bulk.text_objects(self._text_page, between.tolist()) == 0]] = _NOTHING
+            codes[between[bulk.are_added(self._text_page, between.tolist())]] = _NOTHING
         return plain_text(codes)
 
     def _unmapped(self, letters: Letters) -> float:
