@@ -137,7 +137,7 @@ def _etl_desk(
 
 async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:
     """Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE."""
-    sandbox = pdf_sandbox(settings.pdf, settings.sandbox)
+    sandbox = pdf_sandbox(settings.pdf, settings.sandbox, reads_pages=role == "worker")
     if role in {"serve", "worker"}:
         await sandbox.start()
         stack.push_async_callback(sandbox.close)

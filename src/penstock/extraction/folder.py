@@ -184,8 +184,8 @@ class StoreNotebook:
 
     async def add_image(self, name: str, data: bytes) -> str:
         key = self._folder.key(f"images/{name}")
-        await self._folder.store.put(key, data)
         if key not in self.images:
+            await self._folder.store.put(key, data)
             self.images.append(key)
         return key
 

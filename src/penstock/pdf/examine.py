@@ -32,6 +32,7 @@ _LARGEST_PICTURE = 32 * _MiB
 # PDFium ends its process when memory runs out, by one of these; the system's own remedy is SIGKILL.
 _MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL, Signals.SIGKILL}
 _MEMORY_EXIT = 127
+_READING = ("penstock.pdf.finishing",)
 _PRELOAD = ("penstock.pdf.inspect", "penstock.pdf.measure", "penstock.pdf.rendering")
 
 
@@ -59,8 +60,8 @@ class Scan:
         return not self.issues
 
 
-def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings) -> Sandbox:
-    """The pool that an Examiner needs: the limits of PDF admission, and its modules warm."""
+def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings, *, reads_pages: bool = False) -> Sandbox:
+    """The pool that an Examiner needs: the limits of PDF admission, and its modules warm; a PageReader's too if asked."""
     limits: dict[str, Any] = {
         "memory": settings.security_memory_limit_mb * _MiB,
         "cpu_seconds": settings.security_parse_timeout_sec,
@@ -68,7 +69,7 @@ def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings) -> San
         "result_bytes": _LARGEST_PICTURE,
         "file_bytes": 0,
     }
-    return Sandbox(sandbox_settings.model_copy(update=limits), preload=_PRELOAD)
+    return Sandbox(sandbox_settings.model_copy(update=limits), preload=(*_PRELOAD, *(_READING if reads_pages else ())))
 
 
 class Examiner:

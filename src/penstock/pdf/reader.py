@@ -22,6 +22,7 @@ from penstock.pdf.examine import issue_of
 from penstock.pdf.ocr.found import Picture
 from penstock.pdf.ocr.pool import ocr_sandbox
 from penstock.pdf.ocr.settings import OcrSettings
+from penstock.pdf.pages.images import ImageBytes
 from penstock.pdf.pages.model import Page
 from penstock.pdf.settings import PdfSettings
 from penstock.pdf.steps import UNREADABLE, Step
@@ -32,6 +33,7 @@ PDF = "application/pdf"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/webp"})
 _SLICE = 24  # pages of one call of the text pass
 _STEPS_BYTES = 24 << 20
+_SPECK = 16  # pixels; smaller pictures are lines and dots
 _MiB = 1 << 20
 
 
@@ -101,6 +103,19 @@ class PageReader:
             await asyncio.gather(*tasks, return_exceptions=True)
         if held:
             raise run.refusal or PenstockError(error_codes.PDF_UNREADABLE, reason="no page can be read")
+
+    async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]:
+        """The pictures of a PDF's page by their ids: those that are no specks, as far as they fit in one answer."""
+        wanted = [each.id for each in page.images if min(each.pixel_width, each.pixel_height) >= _SPECK]
+        if not wanted:
+            return {}
+        outcome = await self._sandbox.call(
+            "penstock.pdf.pages.images:images_bytes", page.number, wanted, _STEPS_BYTES // 2,
+            files=[path], limits=self._text_limits(), returns=dict[str, ImageBytes],
+        )  # fmt: skip
+        if outcome.value is None:
+            log.info("page.images_not_read", page=page.number, ending=outcome.ending, error=outcome.error)
+        return outcome.value or {}
 
     def _tasks(self, run: "_Run", media_type: str) -> list[asyncio.Task[None]]:
         loop = asyncio.get_running_loop()

@@ -1,5 +1,6 @@
 """The provider that needs nobody else: the text layer as it is, scans by OCR, tables by the table finder."""
 
+import hashlib
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +8,10 @@ from typing import Protocol
 
 import penstock
 from penstock.extraction.ports import Document, Notebook, Reading
+from penstock.pdf.pages.images import ImageBytes
 from penstock.pdf.pages.model import Page
+
+_PDF = "application/pdf"
 
 
 class Reader(Protocol):
@@ -17,6 +21,8 @@ class Reader(Protocol):
 
     def pages(self, path: Path, media_type: str, skip: frozenset[int]) -> AsyncIterator[Page]:
         """As they get ready, those in `skip` left out."""
+
+    async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]: ...
 
 
 class LocalProvider:
@@ -35,6 +41,7 @@ class LocalProvider:
         count, recognised = len(done), 0
         await notebook.progress(count, total)
         async for page in self._reader.pages(document.path, document.media_type, done):
+            await self._store_images(document, page, notebook)
             await notebook.add_page(page)
             count += 1
             recognised += page.ocr_share > 0
@@ -45,6 +52,17 @@ class LocalProvider:
             "pages_resumed": len(done),
         }
         return Reading(total, f"local-{document.sha256[:16]}", metadata=facts)
+
+    async def _store_images(self, document: Document, page: Page, notebook: Notebook) -> None:
+        """Named by their content: a logo that stands on every page is stored once. A picture's own page has none."""
+        if document.media_type != _PDF or not page.images:
+            return
+        found = await self._reader.images(document.path, page)
+        for image in page.images:
+            if image.id in found:
+                data, kind = found[image.id].data, found[image.id].media_type.removeprefix("image/")
+                name = f"{hashlib.sha256(data).hexdigest()[:32]}.{kind.replace('jpeg', 'jpg')}"
+                image.key = await notebook.add_image(name, data)
 
     async def close(self) -> None:
         """The reader is its maker's to close."""

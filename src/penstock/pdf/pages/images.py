@@ -6,6 +6,7 @@ Ids follow the order of the page's content, so the same id names the same image 
 import ctypes
 import io
 import math
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import msgspec
@@ -55,6 +56,24 @@ def image_bytes(file: BinaryIO, page_number: int, image_id: str) -> ImageBytes:
             if image.id == image_id:
                 return _picture(document, page, item)
     raise NoSuchImage(f"page {page_number}, {image_id}")
+
+
+def images_bytes(file: BinaryIO, page_number: int, wanted: list[str], most_bytes: int) -> dict[str, ImageBytes]:
+    """Several pictures of one page, as many as fit; one that cannot be decoded is left out."""
+    found: dict[str, ImageBytes] = {}
+    room = most_bytes
+    with opened_document(file) as document, opened_page(document, page_number - 1) as page:
+        if page is None:
+            raise NoSuchImage(f"page {page_number}")
+        for image, item in _placed(page, objects_of(page), sheet_of(page)):
+            if image.id not in wanted:
+                continue
+            with suppress(NoSuchImage):
+                made = _picture(document, page, item)
+                if len(made.data) <= room:
+                    found[image.id] = made
+                    room -= len(made.data)
+    return found
 
 
 def _placed(page: Any, objects: Objects, sheet: Sheet) -> list[tuple[Image, Any]]:
