@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from tests.support.edge import token
 
 from penstock.api.app import create_app
 from penstock.bootstrap import Parts, load_settings, started
@@ -17,6 +16,7 @@ from penstock.extraction.submit import Submission, submit
 from penstock.extraction.sweep import sweep
 from penstock.kernel.identity import Caller, Role
 from penstock.worker import run_worker
+from tests.support.edge import token
 
 ALICE = Caller("alice", "m-1", Role.UPLOADER)
 

@@ -61,7 +61,7 @@ class Scan:
 
 
 def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings, *, reads_pages: bool = False) -> Sandbox:
-    """The pool that an Examiner needs: the limits of PDF admission, and its modules warm; a PageReader's too if asked."""
+    """The pool that an Examiner needs, with its modules warm; and those of a PageReader, if asked."""
     limits: dict[str, Any] = {
         "memory": settings.security_memory_limit_mb * _MiB,
         "cpu_seconds": settings.security_parse_timeout_sec,
