@@ -16,7 +16,7 @@ import structlog
 
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.sandbox import Limits, Outcome, Sandbox, SandboxSettings
+from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox, SandboxSettings
 from penstock.pdf import codes
 from penstock.pdf.examine import issue_of
 from penstock.pdf.ocr.found import Picture
@@ -157,17 +157,21 @@ class PageReader:
         while True:
             step = await run.to_recognise.get()
             recognisers = await self._running()
-            function = "complete_page" if step.draft else "picture_page"
-            outcome = await recognisers.call(
-                f"penstock.pdf.ocr.reading:{function}", step.draft or step.number, self._looking,
-                self._ocr.warn_confidence,
-                files=[run.path], returns=Page,
-            )  # fmt: skip
+            outcome = await self._recognise_page(recognisers, run.path, step)
+            if outcome.ending is Ending.CRASHED:  # perhaps not its own fault: the system may be short of memory
+                outcome = await self._recognise_page(recognisers, run.path, step)
             page = outcome.value
             if page is None or page.number != step.number:
                 run.give_up(outcome, f"page {step.number}", is_picture=not step.draft)
                 page = _unreadable(step.number)
             await run.done.put(page)
+
+    async def _recognise_page(self, recognisers: Sandbox, path: Path, step: Step) -> Outcome[Page]:
+        function = "complete_page" if step.draft else "picture_page"
+        return await recognisers.call(
+            f"penstock.pdf.ocr.reading:{function}", step.draft or step.number, self._looking, self._ocr.warn_confidence,
+            files=[path], returns=Page,
+        )  # fmt: skip
 
     @property
     def _looking(self) -> dict[str, Any]:

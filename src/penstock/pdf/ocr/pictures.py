@@ -99,14 +99,14 @@ def _frames(picture: Image.Image) -> int:
 
 def _says_resolution(picture: Image.Image) -> bool:
     said = picture.info.get("dpi", (0, 0))
-    return isinstance(said, tuple) and len(said) == 2 and all(_LEAST_DPI <= each <= _MOST_DPI for each in said)
+    return isinstance(said, tuple) and len(said) == 2 and _LEAST_DPI <= max(said) <= _MOST_DPI and min(said) > 0
 
 
 def _resolution(picture: Image.Image) -> tuple[float, float]:
     """Pixels per inch, across and down, which differ on a fax. Unsaid: as on a screen, but no page longer than A4."""
     if _says_resolution(picture):
-        across, down = picture.info["dpi"]
-        return (float(across), float(down)) if 1 / 3 < across / down < 3 else (float(across), float(across))
+        across, down = map(float, picture.info["dpi"])
+        return (across, down if 1 / 3 < across / down < 3 else across)
     guessed = max(_SCREEN_DPI, max(picture.size) * 72 / _A4_LENGTH)
     return guessed, guessed
 

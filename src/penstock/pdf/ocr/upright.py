@@ -14,7 +14,8 @@ from penstock.pdf.ocr.bitmaps import Bitmap, Quads
 from penstock.pdf.ocr.engine import Engine
 
 _SURE = 0.8
-_LONGEST_LEAN = 15.0  # degrees; more is not a skewed page but slanted print
+_LEAST_LEAN = 0.05
+_MOST_LEAN = 15.0  # degrees; more is not a skewed page but slanted print
 _SAMPLE = 6  # lines read in both directions
 _PROFILE_WIDTH = 900
 _LONG = 4  # times its height is a line that shows a direction
@@ -70,7 +71,7 @@ def lean(quads: Quads) -> float:
     passed = np.cumsum(wide[long][order])
     angle = float(angles[order][np.searchsorted(passed, passed[-1] / 2)])
     spread = float(np.average(np.abs(angles - angle), weights=wide[long]))
-    if abs(angle) < 0.05 or abs(angle) > _LONGEST_LEAN or spread > max(1.0, abs(angle) / 2):
+    if abs(angle) < _LEAST_LEAN or abs(angle) > _MOST_LEAN or spread > max(1.0, abs(angle) / 2):
         return 0.0
     return round(angle, 2)
 
@@ -90,7 +91,7 @@ def refined(page: Bitmap, degrees: float) -> float:
 
     angles: list[float] = [degrees + step * 0.05 for step in range(-8, 9)]
     best = max(angles, key=sharpness)
-    return round(best, 2)
+    return round(best, 2) if abs(best) >= _LEAST_LEAN else 0.0
 
 
 def straightened(points: Quads, degrees: float, size: tuple[int, int]) -> Quads:

@@ -1,0 +1,153 @@
+"""Documents are read page by page: what is written, what only a picture shows, and each of it once."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+from tests.support.scans import saved_as, scan, scanned_pdf
+
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Sandbox, SandboxSettings, Strength
+from penstock.pdf import PdfSettings
+from penstock.pdf.ocr.settings import OcrSettings
+from penstock.pdf.pages.model import Origin, Page
+from penstock.pdf.reader import PDF, PageReader
+
+PNG, TIFF = "image/png", "image/tiff"
+WRITTEN = b"BT /F 14 Tf 20 130 Td (Delivery note 88 of the northern store) Tj ET"
+
+
+@pytest.fixture(scope="module")
+async def reader(pool: Sandbox, pdf_settings: PdfSettings) -> AsyncIterator[PageReader]:
+    async with PageReader(pool, pdf_settings, OcrSettings(processes=1), SandboxSettings()) as made:
+        yield made
+
+
+async def read(reader: PageReader, path, media_type: str, skip: frozenset[int] = frozenset()) -> list[Page]:
+    pages = [page async for page in reader.pages(path, media_type, skip)]
+    return sorted(pages, key=lambda page: page.number)
+
+
+def texts(page: Page) -> list[str]:
+    return [span.text for span in page.spans]
+
+
+class TestPictures:
+    async def test_a_picture_is_read_with_the_place_and_sureness_of_each_line(self, reader, saved):
+        (page,) = await read(reader, saved(saved_as(scan("Invoice 20417", "Total 1,234.50"), "PNG")), PNG)
+        assert texts(page) == ["Invoice 20417", "Total 1,234.50"]
+        first, second = page.spans
+        assert (first.origin, page.ocr_share, page.warnings) == (Origin.OCR, 1.0, [])
+        assert first.confidence > 0.9
+        assert 0.03 < first.box.x0 < 0.06  # drawn 30 pixels from the left of 620
+        assert first.box.y1 < second.box.y0
+        assert [span for block in page.blocks for span in block.spans] == ["s1", "s2"]
+
+    async def test_a_page_that_lies_on_its_side_and_leans_is_read_upright(self, reader, saved):
+        lying = (
+            scan("Invoice number 20417 of May", "Total to be paid 1,234.50")
+            .rotate(-2, fillcolor=255)
+            .rotate(90, expand=True)
+        )
+        (page,) = await read(reader, saved(saved_as(lying, "PNG")), PNG)
+        assert texts(page) == ["Invoice number 20417 of May", "Total to be paid 1,234.50"]
+        assert page.rotation == 90  # what is to be done to the picture, clockwise
+        assert page.width > page.height
+
+    async def test_every_frame_of_a_tiff_is_a_page(self, reader, saved):
+        frames = [scan(f"Page {at} of 2", size=(300, 110)) for at in (1, 2)]
+        path = saved(saved_as(frames[0], "TIFF", save_all=True, append_images=frames[1:]))
+        assert await reader.page_count(path, TIFF) == 2
+        assert [texts(page) for page in await read(reader, path, TIFF)] == [["Page 1 of 2"], ["Page 2 of 2"]]
+
+    async def test_a_table_drawn_with_lines_is_found(self, reader, saved):
+        picture = Image.new("L", (500, 200), 255)
+        draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=28)
+        for at in range(3):
+            draw.line((20, 20 + 80 * at, 480, 20 + 80 * at), 0, 2)
+            draw.line((20 + 230 * at, 20, 20 + 230 * at, 180), 0, 2)
+        for at, text in enumerate(("Item", "Price", "Chair", "88.50")):
+            draw.text((50 + 230 * (at % 2), 40 + 80 * (at // 2)), text, fill=0, font=font)
+        (page,) = await read(reader, saved(saved_as(picture, "PNG")), PNG)
+        (table,) = page.tables
+        cells = {(cell.row, cell.column): cell.text for cell in table.cells}
+        assert cells == {(0, 0): "Item", (0, 1): "Price", (1, 0): "Chair", (1, 1): "88.50"}
+
+    async def test_a_broken_picture_is_refused(self, reader, saved):
+        whole = saved_as(scan("Invoice"), "PNG")
+        with pytest.raises(PenstockError) as refused:
+            await read(reader, saved(whole[:-40]), PNG)
+        assert refused.value.code.code == "ETL_IMAGE_UNREADABLE"
+        assert refused.value.details["reason"]
+
+    async def test_a_file_of_another_kind_is_refused(self, reader, saved):
+        with pytest.raises(PenstockError) as refused:
+            await reader.page_count(saved(b"PK"), "application/zip")
+        assert refused.value.code.code == "ETL_FILE_TYPE"
+
+
+class TestDocuments:
+    async def test_only_pages_without_text_are_recognised(self, reader, saved):
+        path = saved(scanned_pdf([(WRITTEN, None), (b"", scan("Invoice 20417")), (WRITTEN, None)]))
+        assert await reader.page_count(path, PDF) == 3
+        pages = await read(reader, path, PDF)
+        assert [page.ocr_share for page in pages] == [0, 1, 0]
+        assert texts(pages[1]) == ["Invoice 20417"]
+        assert all(page.blocks for page in pages)
+
+    async def test_pages_that_are_done_are_not_read_again(self, reader, saved):
+        path = saved(scanned_pdf([(WRITTEN, None), (b"", scan("Invoice 20417")), (WRITTEN, None)]))
+        assert [page.number for page in await read(reader, path, PDF, frozenset({2}))] == [1, 3]
+        assert await read(reader, path, PDF, frozenset({1, 2, 3})) == []
+
+    async def test_a_scan_below_written_text_is_read_and_the_text_is_not_said_twice(self, reader, saved):
+        below = scan("Received in good order", "Signed by the keeper of goods", size=(1240, 400), letters=25)
+        written = WRITTEN.replace(b"20 130", b"40 380")
+        (page,) = await read(reader, saved(scanned_pdf([(written, below)], size=(595, 400))), PDF)
+        said = [(span.text, span.origin) for span in sorted(page.spans, key=lambda span: span.box.y0)]
+        assert [text for text, origin in said if origin is Origin.OCR] == [
+            "Received in good order", "Signed by the keeper of goods",
+        ]  # fmt: skip
+        assert "".join(text for text, origin in said if origin is Origin.TEXT).replace(" ", "") == (
+            "Deliverynote88ofthenorthernstore"
+        )
+        assert 0.4 < page.ocr_share < 0.8
+
+    async def test_a_document_of_which_nothing_can_be_read_is_refused(self, reader, saved):
+        with pytest.raises(PenstockError) as refused:
+            await read(reader, saved(b"%PDF-1.7 and nothing else"), PDF)
+        assert refused.value.code.code == "PDF_UNREADABLE"
+
+
+class TestRecognisers:
+    async def test_they_are_locked_in_and_reach_no_network(self, reader):
+        recognisers = await reader._running()
+        if sys.platform == "linux":
+            assert recognisers.strength is not Strength.LIMITS_ONLY
+
+    async def test_a_page_whose_recogniser_is_killed_is_read_by_another(self, reader, saved):
+        path = saved(saved_as(scan("Invoice 20417", size=(400, 120)), "PNG"))
+        recognisers = await reader._running()
+        (worker,) = recognisers._held
+        before = worker.calls
+        reading = asyncio.ensure_future(read(reader, path, PNG))
+        async with asyncio.timeout(30):
+            while worker.calls < before + 2:  # the first counts the pages
+                await asyncio.sleep(0.005)
+        os.kill(worker._process.pid, signal.SIGKILL)
+        (page,) = await reading
+        assert texts(page) == ["Invoice 20417"]
+
+    async def test_a_page_that_takes_too_long_is_given_up_alone(self, pool, pdf_settings, saved):
+        path = saved(scanned_pdf([(b"", scan("Invoice 20417")), (WRITTEN, None)]))
+        hasty = OcrSettings(processes=1, page_seconds="0.05")
+        async with PageReader(pool, pdf_settings, hasty, SandboxSettings()) as reader:
+            pages = await read(reader, path, PDF)
+            assert [page.warnings for page in pages] == [["unreadable"], []]
+            with pytest.raises(PenstockError) as refused:
+                await read(reader, saved(scanned_pdf([(b"", scan("Invoice 20417"))])), PDF)
+        assert refused.value.code.code == "SECURITY_PARSE_TIMEOUT"
