@@ -10,14 +10,18 @@ if TYPE_CHECKING:
     from penstock.pdf.examine import Examiner, PictureFormat, Scan, pdf_sandbox
     from penstock.pdf.findings import Inspection, Issue
     from penstock.pdf.metrics import PageMetrics
+    from penstock.pdf.ocr.settings import OcrSettings
     from penstock.pdf.prescan import Penalty, Prescan, PrescanRules, judge_pages
+    from penstock.pdf.reader import PageReader
     from penstock.pdf.settings import PdfSettings
 
 _PLACES = {
     "examine": ("Examiner", "PictureFormat", "Scan", "pdf_sandbox"),
     "findings": ("Inspection", "Issue"),
     "metrics": ("PageMetrics",),
+    "ocr.settings": ("OcrSettings",),
     "prescan": ("Penalty", "Prescan", "PrescanRules", "judge_pages"),
+    "reader": ("PageReader",),
     "settings": ("PdfSettings",),
 }
 _HOMES = {name: module for module, names in _PLACES.items() for name in names}
@@ -26,7 +30,9 @@ __all__ = [
     "Examiner",
     "Inspection",
     "Issue",
+    "OcrSettings",
     "PageMetrics",
+    "PageReader",
     "PdfSettings",
     "Penalty",
     "PictureFormat",

@@ -12,7 +12,7 @@ from pypdfium2 import raw
 from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.layout import arrange
 from penstock.pdf.pages.model import Page, Ruling
-from penstock.pdf.pages.reading import read_pages
+from penstock.pdf.pages.reading import PageDraft, read_pages
 from penstock.pdf.pages.tables import find_tables
 from penstock.pdf.steps import UNREADABLE, Step
 
@@ -33,6 +33,16 @@ def read_finished(file: BinaryIO, first: int, last: int, options: dict[str, Any]
             finish(page, draft.rulings)
             steps.append(Step(page.number, page))
     return steps
+
+
+def finish_without_pictures(draft: bytes) -> Page:
+    """What a page says without its recognised parts, which could not be had."""
+    begun = msgspec.msgpack.decode(draft, type=PageDraft)
+    page = begun.page
+    page.spans = [span for span in page.spans if span.id not in set(begun.garbled)]
+    finish(page, begun.rulings)
+    page.warnings.append(UNREADABLE)
+    return page
 
 
 def finish(page: Page, rulings: list[Ruling]) -> None:

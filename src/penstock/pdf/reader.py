@@ -90,7 +90,7 @@ class PageReader:
         try:
             for _ in wanted:
                 page = await run.next_page(tasks)
-                if UNREADABLE in page.warnings and not is_readable:
+                if UNREADABLE in page.warnings and not page.spans and not is_readable:
                     held.append(page)
                     continue
                 is_readable = True
@@ -163,8 +163,18 @@ class PageReader:
             page = outcome.value
             if page is None or page.number != step.number:
                 run.give_up(outcome, f"page {step.number}", is_picture=not step.draft)
-                page = _unreadable(step.number)
+                page = await self._without_pictures(step)
             await run.done.put(page)
+
+    async def _without_pictures(self, step: Step) -> Page:
+        """Text that the file itself has is not lost with the rest of its page."""
+        if not step.draft:
+            return _unreadable(step.number)
+        outcome = await self._sandbox.call(
+            "penstock.pdf.finishing:finish_without_pictures", step.draft, limits=self._text_limits(), returns=Page
+        )
+        page = outcome.value
+        return page if page is not None and page.number == step.number else _unreadable(step.number)
 
     async def _recognise_page(self, recognisers: Sandbox, path: Path, step: Step) -> Outcome[Page]:
         function = "complete_page" if step.draft else "picture_page"

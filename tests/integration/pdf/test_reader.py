@@ -142,12 +142,15 @@ class TestRecognisers:
         (page,) = await reading
         assert texts(page) == ["Invoice 20417"]
 
-    async def test_a_page_that_takes_too_long_is_given_up_alone(self, pool, pdf_settings, saved):
-        path = saved(scanned_pdf([(b"", scan("Invoice 20417")), (WRITTEN, None)]))
+    async def test_of_pages_that_take_too_long_only_what_is_written_is_kept(self, pool, pdf_settings, saved):
+        below = scan("Received in good order", "Signed by the keeper of goods", size=(1240, 400), letters=25)
+        written = WRITTEN.replace(b"20 130", b"40 380")
+        path = saved(scanned_pdf([(b"", scan("Invoice 20417")), (written, below)], size=(595, 400)))
         hasty = OcrSettings(processes=1, page_seconds="0.05")
         async with PageReader(pool, pdf_settings, hasty, SandboxSettings()) as reader:
             pages = await read(reader, path, PDF)
-            assert [page.warnings for page in pages] == [["unreadable"], []]
+            assert [page.warnings for page in pages] == [["unreadable"], ["unreadable"]]
+            assert [" ".join(texts(page)) for page in pages] == ["", "Delivery note 88 of the northern store"]
             with pytest.raises(PenstockError) as refused:
                 await read(reader, saved(scanned_pdf([(b"", scan("Invoice 20417"))])), PDF)
         assert refused.value.code.code == "SECURITY_PARSE_TIMEOUT"

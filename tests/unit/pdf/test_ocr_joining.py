@@ -4,8 +4,10 @@ import math
 
 import pytest
 
-from penstock.pdf.ocr.joining import lean_back, once, turn_page, turned_box
+from penstock.pdf.ocr.found import Recognised
+from penstock.pdf.ocr.joining import joined, lean_back, once, turn_page, turned_box
 from penstock.pdf.pages.model import Block, BlockKind, Box, Cell, Image, Origin, Page, Span, Table
+from penstock.pdf.pages.reading import PageDraft
 
 
 def written(number: int, text: str, *corners: float) -> Span:
@@ -34,6 +36,26 @@ class TestEachTextOnce:
     def test_both_stay_where_they_do_not_meet_and_have_ids_of_their_own(self):
         kept = once([written(7, "Head", 0.1, 0.1, 0.5, 0.15)], [recognised(1, "Foot", 0.1, 0.8, 0.5, 0.85)])
         assert [(span.id, span.text) for span in kept] == [("s7", "Head"), ("s8", "Foot")]
+
+
+class TestJoining:
+    def test_rubbish_gives_way_to_what_was_recognised_in_its_place(self):
+        page = Page(
+            1,
+            600,
+            800,
+            spans=[written(1, "\ue000\ue001\ue002", 0.1, 0.1, 0.5, 0.15), written(2, "Foot", 0.1, 0.9, 0.2, 0.92)],
+        )
+        draft = PageDraft(page, needs_ocr=[Box(0.05, 0.05, 0.6, 0.2)], garbled=["s1"])
+        found = Recognised(600, 800, spans=[recognised(1, "Summe", 0.1, 0.1, 0.5, 0.15)], confidence=0.97)
+        made = joined(draft, found, warn_below=0.8)
+        assert [(span.text, span.origin) for span in made.spans] == [("Foot", Origin.TEXT), ("Summe", Origin.OCR)]
+        assert len({span.id for span in made.spans}) == 2
+        assert (made.ocr_share, made.warnings) == (0.5556, [])
+
+    def test_a_page_that_was_hard_to_read_says_so(self):
+        draft = PageDraft(Page(1, 600, 800), needs_ocr=[Box(0, 0, 1, 1)])
+        assert joined(draft, Recognised(600, 800, confidence=0.6), warn_below=0.8).warnings == ["low_confidence"]
 
 
 class TestTurning:

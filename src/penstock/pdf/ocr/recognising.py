@@ -5,6 +5,7 @@ elsewhere, and those are taken to stand upright already.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, BinaryIO
 
 import msgspec
@@ -20,6 +21,7 @@ from penstock.pdf.pages.model import Box, Origin, Ruling, Span
 from penstock.pdf.rendering import drawn_page
 
 _MARGIN = 12  # pixels of paper around a region: letters at the very edge are not seen
+_MOST_REGIONS = 30  # more are looked at as one, as each has a price of its own
 _LEAST_SIDE = 64
 _HARD_TO_READ = 0.75  # mean confidence below which the page may be the wrong way up
 _LETTER_SHARE = 0.72  # of a found line's height that its letters fill
@@ -81,7 +83,10 @@ def _in_regions(bitmap: Bitmap, dpi: float, looking: Looking) -> Recognised:
     found = Recognised(width=width * 72 / dpi, height=height * 72 / dpi)
     frame = _Frame(0, 0, width, height)
     lines: list[_Line] = []
-    for region in looking.regions:
+    regions = looking.regions
+    if len(regions) > _MOST_REGIONS:
+        regions = [reduce(Box.union, regions)]
+    for region in regions:
         x0, y0 = max(0, int(region.x0 * width)), max(0, int(region.y0 * height))
         x1, y1 = min(width, round(region.x1 * width)), min(height, round(region.y1 * height))
         if x1 - x0 < 4 or y1 - y0 < 4:
