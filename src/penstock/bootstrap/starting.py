@@ -82,8 +82,7 @@ async def started(
         stack.callback(start_telemetry(role, worker_id, settings.telemetry).close)
         for name in unknown_variables(GROUPS.values()):
             log.warning("settings.unknown_variable", name=name)
-        if role == "serve" and not settings.identity.can_check:
-            raise SettingsError("No token could be checked: set PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL.")
+        _refuse_open_door(settings, role)
         if role != "serve" and settings.telemetry.metrics_port:
             stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
         clock = SystemClock()
@@ -115,11 +114,15 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
-            uploads, await _examiner(settings, role, stack),
-            _etl_desk(settings, database, redis, (store, uploads), stack),
+            uploads, await _examiner(settings, role, stack), _etl_desk(settings, database, redis, (store, uploads), stack),
         )  # fmt: skip
         stack.push_async_callback(parts.close)
         yield parts
+
+
+def _refuse_open_door(settings: Settings, role: str) -> None:
+    if role == "serve" and not settings.identity.can_check:
+        raise SettingsError("No token could be checked: set PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL.")
 
 
 def _etl_desk(
