@@ -5,7 +5,7 @@ import random
 import socket
 import time
 import zipfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 import structlog
@@ -83,7 +83,9 @@ class TestArchives:
         assert reason_for(path, big, max_member_mb=2) == "ZIP_MEMBER_TOO_LARGE"
         assert reason_for(path, big, max_unpacked_mb=5) == "ZIP_TOO_LARGE"
         path.write_bytes(data)
-        assert open_parcel(path, MineruSettings()).markdown()
+        parcel = open_parcel(path, MineruSettings())
+        assert parcel.markdown()
+        parcel.close()
 
     def test_a_member_is_read_no_further_than_it_says(self, tmp_path):
         """Announced as a few bytes, packed as many."""
@@ -92,8 +94,8 @@ class TestArchives:
             packed.writestr("full.md", b"x" * 5_000_000)
         data = path.read_bytes().replace((5_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
         path.write_bytes(data)
-        with pytest.raises(ZipDamaged):
-            open_parcel(path, MineruSettings()).markdown()
+        with closing(open_parcel(path, MineruSettings())) as parcel, pytest.raises(ZipDamaged):
+            parcel.markdown()
 
     def test_a_directory_is_measured_before_it_is_loaded(self, tmp_path):
         end = b"PK\x05\x06" + bytes(6) + b"\xff\xff" + (17 << 20).to_bytes(4, "little") + bytes(6)
@@ -111,8 +113,8 @@ class TestArchives:
             path = tmp_path / str(number)
             path.write_bytes(data[: chance.choice((len(data), chance.randrange(len(data))))])
             try:
-                parcel = open_parcel(path, MineruSettings())
-                parcel.markdown(), parcel.content_list(), parcel.middle(), parcel.image(results.image_name(1))
+                with closing(open_parcel(path, MineruSettings())) as parcel:
+                    parcel.markdown(), parcel.content_list(), parcel.middle(), parcel.image(results.image_name(1))
             except (ZipDamaged, PenstockError):
                 continue
 
@@ -290,3 +292,10 @@ class TestTidiness:
             with pytest.raises(asyncio.CancelledError):
                 await reading
         assert time.monotonic() - began < 30
+
+    async def test_a_long_call_gives_signs_of_life(self, document, notebook, monkeypatch):
+        monkeypatch.setattr("penstock.extraction.providers.mineru.errand._LIFE_SECONDS", 0.01)
+        async with Mineru("v2").running() as service, provider_at(service.base_url) as provider:
+            service.behave(delay=0.3)
+            await provider.read(document, notebook)
+        assert notebook.told.count((0, 2)) >= 3

@@ -1,9 +1,11 @@
 """An attempt that is killed anywhere is gone on with: nothing is submitted twice, and the pages are the same."""
 
 import asyncio
+import json
 import signal
 import sys
 
+import httpx
 import pytest
 from tests.integration.extraction.mineru.conftest import document_of, provider_at
 from tests.standins.mineru import Mineru
@@ -71,3 +73,24 @@ class TestLaterAttempts:
             await provider.read(document, notebook)
             await provider.read(document, notebook)
         assert service.calls["submit"] == 2
+
+
+class TestTheStandIn:
+    async def test_it_tells_other_processes_what_it_was_asked_and_does_as_they_say(self):
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.standins.mineru", "hosted",
+            env=environment(), cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            told = json.loads(await asyncio.wait_for(program.stdout.readline(), 60))
+            root = told["base_url"].removesuffix("/api/v4")
+            async with httpx.AsyncClient(
+                trust_env=False, headers={"Authorization": f"Bearer {told['token']}"}
+            ) as client:
+                await client.post(f"{root}/_behave", json={"faults": {"submit": [-60009]}})
+                answer = await client.post(f"{told['base_url']}/file-urls/batch", json={"files": []})
+                assert answer.json()["code"] == -60009
+                assert (await client.get(f"{root}/_calls")).json() == {"submit": 1}
+        finally:
+            program.kill()
+            await program.communicate()

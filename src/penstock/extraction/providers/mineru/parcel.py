@@ -10,6 +10,7 @@ import binascii
 import stat
 import zipfile
 import zlib
+from collections import defaultdict
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -17,6 +18,7 @@ import msgspec
 
 from penstock.extraction.providers.mineru.refusals import ZipDamaged, not_understood
 from penstock.extraction.providers.mineru.settings import MineruSettings
+from penstock.kernel.errors import PenstockError
 
 _MIB = 1024 * 1024
 _TORN = (  # OSError: a member that begins before the file does
@@ -43,6 +45,8 @@ class Parcel(Protocol):
 
     def image(self, name: str) -> bytes | None: ...
 
+    def close(self) -> None: ...
+
 
 def open_parcel(path: Path, settings: MineruSettings) -> Parcel:
     with path.open("rb") as file:
@@ -55,20 +59,27 @@ def open_parcel(path: Path, settings: MineruSettings) -> Parcel:
 
 
 class ZipParcel:
-    """Opens the file anew for each member: nothing is held open while results are stored."""
-
     def __init__(self, path: Path, settings: MineruSettings) -> None:
-        self._path, self._largest = path, settings.max_member_mb * _MIB
+        self._largest = settings.max_member_mb * _MIB
         _check_directory(path)
         try:
-            with zipfile.ZipFile(path) as archive:
-                members = archive.infolist()
+            self._archive = zipfile.ZipFile(path)
         except _TORN:
             raise ZipDamaged from None
-        _check_members(members, settings)
+        members = self._archive.infolist()
+        try:
+            _check_members(members, settings)
+        except PenstockError:
+            self.close()
+            raise
         files = [member for member in members if not member.is_dir()]
         self._names = sorted((member.filename for member in files), key=lambda name: (name.count("/"), name))
-        self._by_last = {PurePosixPath(name).name: name for name in reversed(self._names)}
+        self._by_last: dict[str, list[str]] = defaultdict(list)
+        for name in self._names:
+            self._by_last[PurePosixPath(name).name].append(name)
+
+    def close(self) -> None:
+        self._archive.close()
 
     def markdown(self) -> bytes | None:
         return self._first_that_ends(_MARKDOWN)
@@ -81,9 +92,10 @@ class ZipParcel:
 
     def image(self, name: str) -> bytes | None:
         """By the end of the path: archives put results into folders of their own."""
-        found = next((held for held in self._names if held == name or held.endswith(f"/{name}")), None)
-        found = found or self._by_last.get(PurePosixPath(name).name)
-        return None if found is None else self._read(found)
+        candidates = self._by_last.get(PurePosixPath(name).name)
+        if not candidates:
+            return None
+        return self._read(next((held for held in candidates if f"/{held}".endswith(f"/{name}")), candidates[0]))
 
     def _first_that_ends(self, endings: tuple[str, ...]) -> bytes | None:
         for ending in endings:
@@ -94,7 +106,7 @@ class ZipParcel:
 
     def _read(self, name: str) -> bytes:
         try:
-            with zipfile.ZipFile(self._path) as archive, archive.open(name) as member:
+            with self._archive.open(name) as member:
                 data = member.read(self._largest + 1)
         except _TORN:
             raise ZipDamaged from None
@@ -127,6 +139,8 @@ class JsonParcel:
         if len(results) != 1:
             raise not_understood("RESULT_COUNT", count=len(results))
         self._result = next(iter(results.values()))
+
+    def close(self) -> None: ...
 
     def markdown(self) -> bytes | None:
         return _encoded(self._result.md_content)

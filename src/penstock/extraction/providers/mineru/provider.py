@@ -97,6 +97,8 @@ class MineruProvider:
                     break
                 except ZipDamaged:
                     errand.bear_damage()
+                finally:
+                    parcel.close()
         read = before + stored.pages
         await desk.notebook.progress(read, max(pages, read))
         return ticket, stored

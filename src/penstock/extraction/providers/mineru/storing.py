@@ -132,15 +132,23 @@ async def _store_images(parcel: Parcel, names: Iterable[str], notebook: Notebook
     keys: dict[str, str] = {}
     stored: dict[str, str] = {}  # by content: services repeat pictures under several names
     for name in names:
-        data = await asyncio.to_thread(parcel.image, name)
-        suffix = None if data is None else _suffix(data)
-        if data is None or suffix is None:
+        picture = await asyncio.to_thread(_picture, parcel, name)
+        if picture is None:
             continue
-        digest = hashlib.sha256(data).hexdigest()
-        if digest not in stored:
-            stored[digest] = await notebook.add_image(f"{digest[:40]}.{suffix}", data)
-        keys[name] = stored[digest]
+        own_name, data = picture
+        if own_name not in stored:
+            stored[own_name] = await notebook.add_image(own_name, data)
+        keys[name] = stored[own_name]
     return keys
+
+
+def _picture(parcel: Parcel, name: str) -> tuple[str, bytes] | None:
+    """Named by its content."""
+    data = parcel.image(name)
+    suffix = None if data is None else _suffix(data)
+    if data is None or suffix is None:
+        return None
+    return f"{hashlib.sha256(data).hexdigest()[:40]}.{suffix}", data
 
 
 def _suffix(data: bytes) -> str | None:
