@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 from tests.integration.extraction.mineru.conftest import document_of, provider_at
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 
 
 async def main(base_url: str, folder: Path, pages: int) -> None:
     async with provider_at(base_url, pages_per_part=2) as provider:
-        await provider.read(document_of(folder / "document", pages), FolderNotebook(folder / "notebook"))
+        await provider.read(document_of(folder / "document", pages), await opened(folder / "notebook"))
 
 
 if __name__ == "__main__":

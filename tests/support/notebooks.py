@@ -1,59 +1,50 @@
-"""A notebook in a folder: what it was told outlives the process that told it."""
+"""The notebook of the OCR stage over a folder, without a task: what tests of providers write into and look at."""
 
-import asyncio
-import json
-from collections.abc import Mapping
+import os
+import time
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from penstock.extraction.folder import Folder, StoreNotebook, pages_in_order
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.objectstores import LocalStore
 from penstock.pdf.pages.model import Page
 
 
-class FolderNotebook:
-    def __init__(self, folder: Path) -> None:
-        self._store = LocalStore(folder)
-        self._facts = folder / "facts.json"
+class WatchedNotebook(StoreNotebook):
+    """Remembers what progress it was told, and lets a test look at what is stored."""
+
+    def __init__(self, path: Path) -> None:
         self.told: list[tuple[int, int]] = []
+        self.store = LocalStore(path)
+        super().__init__(Folder(self.store, 1, 1), time.monotonic_ns() + os.getpid(), self._told)
 
-    @property
-    def remembered(self) -> Mapping[str, Any]:
-        return json.loads(self._facts.read_text()) if self._facts.exists() else {}
-
-    async def remember(self, **facts: Any) -> None:
-        await self._store.put("facts.json", json.dumps({**self.remembered, **facts}).encode())
-
-    async def pages_done(self) -> frozenset[int]:
-        return frozenset([int(Path(found.key).stem) async for found in self._store.list("pages")])
-
-    async def add_page(self, page: Page) -> None:
-        assert await self._store.put_if_absent(f"pages/{page.number}.json", msgspec.json.encode(page)), page.number
-
-    async def add_image(self, name: str, data: bytes) -> str:
-        await self._store.put(f"images/{name}", data)
-        return f"images/{name}"
-
-    async def progress(self, done: int, total: int) -> None:
+    async def _told(self, done: int, total: int) -> None:
         self.told.append((done, total))
-        await asyncio.sleep(0)
-
-    # What tests ask
 
     async def page(self, number: int) -> Page:
-        return msgspec.json.decode(await self._store.get(f"pages/{number}.json"), type=Page)
+        return next(page for page in await self.pages() if page.number == number)
 
     async def pages(self) -> list[Page]:
-        return [await self.page(number) for number in sorted(await self.pages_done())]
+        await self.flush()
+        return [page async for page in pages_in_order(self._folder, self.parts)]
+
+    async def numbers(self) -> set[int]:
+        return {page.number for page in await self.pages()}
 
     async def image(self, key: str) -> bytes | None:
         try:
-            return await self._store.get(key)
+            return await self.store.get(key)
         except PenstockError:
             return None
 
     async def everything(self) -> bytes:
         """All that was written down, for tests that look for what must not be there."""
-        return b"\n".join([await self._store.get(found.key) async for found in self._store.list()])
+        await self.flush()
+        return b"\n".join([await self.store.get(found.key) async for found in self.store.list()])
+
+
+async def opened(path: Path) -> WatchedNotebook:
+    """A new attempt, which finds what earlier ones left."""
+    notebook = WatchedNotebook(path)
+    await notebook.open()
+    return notebook

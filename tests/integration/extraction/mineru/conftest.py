@@ -8,7 +8,7 @@ from pathlib import Path
 import pikepdf
 import pytest
 from tests.standins.mineru import TOKEN, Mineru
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 from tests.support.pdfs import text_pages
 
 from penstock.extraction.ports import Document, Tools
@@ -49,8 +49,8 @@ def document(tmp_path):
 
 
 @pytest.fixture
-def notebook(tmp_path):
-    return FolderNotebook(tmp_path / "notebook")
+async def notebook(tmp_path):
+    return await opened(tmp_path / "notebook")
 
 
 @pytest.fixture

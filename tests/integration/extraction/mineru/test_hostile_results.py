@@ -13,7 +13,7 @@ from tests.integration.extraction.mineru.conftest import document_of, provider_a
 from tests.standins import mineru_results as results
 from tests.standins.mineru import TOKEN, Mineru
 from tests.support.answering import Answering, Said
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 
 from penstock.extraction.providers.mineru import MineruSettings
 from penstock.extraction.providers.mineru.parcel import open_parcel
@@ -48,13 +48,13 @@ class TestArchives:
             with pytest.raises(PenstockError) as refusal:
                 await provider.read(document, notebook)
         assert (refusal.value.code, refusal.value.details["reason"]) == (codes.OCR_ANSWER_INVALID, FLAWS[flaw])
-        assert await notebook.pages_done() == frozenset()
+        assert await notebook.numbers() == frozenset()
 
     async def test_a_torn_one_is_fetched_once_more(self, queueing, document, tmp_path):
         for flaw in ("once torn", "once damaged"):
             queueing.behave(flaw=flaw)
             async with provider_at(queueing.base_url) as provider:
-                reading = await provider.read(document, FolderNotebook(tmp_path / flaw))
+                reading = await provider.read(document, await opened(tmp_path / flaw))
             assert reading.page_count == 2
         assert queueing.calls["submit"] == 2
 
@@ -249,12 +249,12 @@ class TestTheToken:
         with structlog.testing.capture_logs() as lines:
             for family in ("hosted", "v4"):
                 async with Mineru(family).running() as service, provider_at(service.base_url) as provider:
-                    reading = await provider.read(document, FolderNotebook(tmp_path / family))
-                    heard += [reading, provider.version, await FolderNotebook(tmp_path / family).everything()]
+                    book = await opened(tmp_path / family)
+                    heard += [await provider.read(document, book), provider.version, await book.everything()]
                     for fault in (-10002, 500, 400, "gateway"):
                         service.behave(faults={"submit": [fault] * 2}, message=f"bad header Bearer {TOKEN}")
                         with pytest.raises(PenstockError) as refusal:
-                            await provider.read(document, FolderNotebook(tmp_path / f"{family}{fault}"))
+                            await provider.read(document, await opened(tmp_path / f"{family}{fault}"))
                         heard += [str(refusal.value), refusal.value.details, repr(refusal.value.__cause__)]
                     heard += [repr(provider), repr(vars(provider)["_settings"])]
         assert lines
@@ -278,7 +278,7 @@ class TestTidiness:
             await provider.read(document, notebook)
             hosted.behave(flaw="bomb")
             with pytest.raises(PenstockError):
-                await provider.read(document_of(tmp_path / "other", 3), FolderNotebook(tmp_path / "other-book"))
+                await provider.read(document_of(tmp_path / "other", 3), await opened(tmp_path / "other-book"))
         assert list((tmp_path / "temporary").iterdir()) == []
 
     async def test_cancelling_ends_it_at_once(self, hosted, document, notebook):

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from tests.integration.extraction.mineru.conftest import document_of, provider_at
 from tests.standins.mineru import Mineru
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 from tests.support.programs import ROOT, environment
 
 PAGES = 3  # two parts, for the hosted service
@@ -36,13 +36,13 @@ async def killed_at(point: str, service: Mineru, folder) -> None:
 class TestKilled:
     @pytest.mark.parametrize(("family", "point"), POINTS)
     async def test_the_next_attempt_goes_on(self, family, point, tmp_path):
-        untouched = FolderNotebook(tmp_path / "untouched")
+        untouched = await opened(tmp_path / "untouched")
         document = document_of(tmp_path / "document", PAGES)
         async with Mineru(family).running() as service, provider_at(service.base_url, pages_per_part=2) as provider:
             expected = await provider.read(document, untouched)
             service.calls.clear()
             await killed_at(point, service, tmp_path)
-            resumed = FolderNotebook(tmp_path / "notebook")
+            resumed = await opened(tmp_path / "notebook")
             reading = await provider.read(document, resumed)
         assert (service.calls["submit"], service.calls["upload"]) == POINTS[family, point]
         assert reading.markdown == expected.markdown

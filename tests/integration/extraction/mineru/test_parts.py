@@ -67,7 +67,7 @@ class TestLongDocuments:
 
 async def assert_whole(reading, notebook, pages: int) -> None:
     assert reading.page_count == pages
-    assert await notebook.pages_done() == frozenset(range(1, pages + 1))
+    assert await notebook.numbers() == frozenset(range(1, pages + 1))
     for page in await notebook.pages():
         assert f"Chapter {page.number}" in [block.text for block in page.blocks]
         assert await notebook.image(page.images[0].key) == results.picture(page.number)

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.extraction.mineru.conftest import document_of, provider_at
 from tests.standins import mineru_results as results
 from tests.standins.mineru import Mineru
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import WatchedNotebook, opened
 
 from penstock.extraction.ports import Document, Reading
 from penstock.pdf.pages.model import BlockKind, Origin, TableKind
@@ -29,7 +29,7 @@ def near(box, *expected):
 class Done:
     service: Mineru
     document: Document
-    notebook: FolderNotebook
+    notebook: WatchedNotebook
     reading: Reading
 
 
@@ -37,7 +37,7 @@ class Done:
 async def done(request, tmp_path_factory):
     """One document, read once by each family."""
     folder = tmp_path_factory.mktemp(request.param)
-    document, notebook = document_of(folder / "document"), FolderNotebook(folder / "notebook")
+    document, notebook = document_of(folder / "document"), await opened(folder / "notebook")
     async with Mineru(request.param).running() as service:
         reading = await read(service, document, notebook)
     return Done(service, document, notebook, reading)
@@ -115,7 +115,7 @@ class TestEveryFamily:
         photo = document_of(tmp_path / "photo", media_type="image/png")
         reading = await read(service, photo, notebook)
         assert reading.page_count == 1
-        assert await notebook.pages_done() == {1}
+        assert await notebook.numbers() == {1}
 
     async def test_nobodys_file_name_goes_out(self, done):
         sent = b"".join(f"{seen.target}{seen.headers}".encode() + seen.body for seen in done.service.seen)
@@ -219,11 +219,11 @@ class TestSettings:
 class TestNotebooks:
     async def test_two_documents_at_once_do_not_mix(self, queueing, tmp_path):
         async with provider_at(queueing.base_url) as provider:
-            books = [FolderNotebook(tmp_path / f"book-{number}") for number in (1, 3)]
+            books = [await opened(tmp_path / f"book-{number}") for number in (1, 3)]
             orders = [
                 provider.read(document_of(tmp_path / f"doc-{number}", number), book)
                 for number, book in zip((1, 3), books, strict=True)
             ]
             readings = await asyncio.gather(*orders)
         assert [reading.page_count for reading in readings] == [1, 3]
-        assert [len(await book.pages_done()) for book in books] == [1, 3]
+        assert [len(await book.numbers()) for book in books] == [1, 3]

@@ -4,7 +4,7 @@ import pytest
 from tests.integration.extraction.mineru.conftest import provider_at
 from tests.standins.mineru import Mineru
 from tests.support.answering import Answering, Said
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 
 from penstock.kernel import error_codes as codes
 from penstock.kernel.errors import PenstockError
@@ -217,12 +217,12 @@ class TestProbing:
     @pytest.mark.parametrize(("before", "after"), [("v3", "v4"), ("v4", "v3"), ("v3", "v2"), ("v4", "v2")])
     async def test_the_pinned_family_is_given_up_when_the_server_is_another(self, before, after, tmp_path, document):
         async with Mineru(before, token="").running() as service, provider_at(service.url) as provider:
-            first = await provider.read(document, FolderNotebook(tmp_path / "1"))
+            first = await provider.read(document, await opened(tmp_path / "1"))
             probes = service.calls["probe"]
-            await provider.read(document, FolderNotebook(tmp_path / "2"))
+            await provider.read(document, await opened(tmp_path / "2"))
             assert service.calls["probe"] == probes  # pinned
             service.restart(after)
-            second = await provider.read(document, FolderNotebook(tmp_path / "3"))
+            second = await provider.read(document, await opened(tmp_path / "3"))
         assert first.metadata["family"].endswith(before[1])
         assert second.metadata["family"].endswith(after[1])
 

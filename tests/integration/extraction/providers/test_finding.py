@@ -6,7 +6,7 @@ from pathlib import Path
 import pikepdf
 import pytest
 from tests.integration.extraction.mineru.conftest import document_of
-from tests.support.notebooks import FolderNotebook
+from tests.support.notebooks import opened
 
 from penstock.extraction.ports import Extract, Rule, Subject, Tools
 from penstock.extraction.providers import ocr_providers, post_processors
@@ -58,7 +58,7 @@ class Markdown:
 class TestInstalledOnes:
     async def test_an_installed_provider_reads_a_document(self, installed, tmp_path):
         provider = ocr_providers().make("example", TOOLS)
-        notebook = FolderNotebook(tmp_path / "book")
+        notebook = await opened(tmp_path / "book")
         reading = await provider.read(document_of(tmp_path / "document", 3), notebook)
         assert (reading.page_count, reading.markdown) == (3, None)
         assert [page.blocks[0].text for page in await notebook.pages()] == ["Page 1", "Page 2", "Page 3"]
@@ -68,7 +68,7 @@ class TestInstalledOnes:
     async def test_its_refusal_is_a_refusal_like_ours(self, installed, tmp_path):
         provider = ocr_providers().make("example", TOOLS)
         with pytest.raises(PenstockError) as refusal:
-            await provider.read(document_of(tmp_path / "photo", 1, "image/png"), FolderNotebook(tmp_path / "book"))
+            await provider.read(document_of(tmp_path / "photo", 1, "image/png"), await opened(tmp_path / "book"))
         assert refusal.value.code is codes.OCR_REFUSED
 
     async def test_an_installed_post_processor_makes_json(self, installed):
