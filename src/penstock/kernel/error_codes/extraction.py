@@ -109,6 +109,9 @@ ETL_RESULT_INVALID = _row("ETL_RESULT_INVALID", Kind.INVALID, _E,
 ETL_TEXT_TOO_LONG = _row("ETL_TEXT_TOO_LONG", Kind.INVALID, _W,
     "试用规则的文本过长", "The text to try a rule on is too long",
     "请缩短文本；完整文档请提交任务", "Shorten it; submit a task for a whole document")
+OCR_NOT_CONFIGURED = _row("OCR_NOT_CONFIGURED", Kind.UNAVAILABLE, _E,
+    "尚未配置识别服务", "The service that should read documents is not set up",
+    "请设置 details.missing 中的配置项，或改用 local", "Set what details.missing names, or use the provider local")
 OCR_UNAVAILABLE = _row("OCR_UNAVAILABLE", Kind.UNAVAILABLE, _W,
     "识别服务暂时不可用", "The service that reads documents does not answer right now",
     "系统会自动重试", "It is tried again by itself", retryable=True)

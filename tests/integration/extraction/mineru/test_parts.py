@@ -11,7 +11,6 @@ from penstock.extraction.providers.mineru import MineruProvider
 from penstock.kernel import error_codes as codes
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.settings import SettingsError
 
 
 class TestLongDocuments:
@@ -44,6 +43,17 @@ class TestLongDocuments:
             hosted.behave(faults={})
             await assert_whole(await provider.read(document, notebook), notebook, 4)
         assert (submitted, hosted.calls["submit"]) == (3, 3)  # too long, then one for each half
+
+    async def test_a_changed_setting_does_not_change_what_is_under_way(self, hosted, tmp_path, notebook):
+        document = document_of(tmp_path / "long", 5)
+        hosted.behave(faults={"result": [None, *[403] * 5]})
+        async with provider_at(hosted.base_url, pages_per_part=2) as provider:
+            with pytest.raises(PenstockError, match="LINK_DEAD"):
+                await provider.read(document, notebook)
+        hosted.behave(faults={})
+        async with provider_at(hosted.base_url, pages_per_part=3) as provider:
+            await assert_whole(await provider.read(document, notebook), notebook, 5)
+        assert [task.numbers for task in hosted.tasks.values()] == [[1, 2], [3, 4], [5]]
 
     async def test_one_page_that_is_too_many_is_refused(self, hosted, tmp_path, notebook):
         for media_type in ("application/pdf", "image/png"):
@@ -89,6 +99,7 @@ class TestSettingItUp:
         [({"base_url": ""}, "PENSTOCK_MINERU_BASE_URL"), ({"token": ""}, "PENSTOCK_MINERU_TOKEN")],
     )
     async def test_what_is_missing_is_named_at_the_start(self, given, said):
-        with pytest.raises(SettingsError, match=said):
+        with pytest.raises(PenstockError) as refusal:
             async with provider_at(**{"base_url": "https://mineru.net/api/v4", **given}):
                 pass
+        assert (refusal.value.code, refusal.value.details["missing"]) == (codes.OCR_NOT_CONFIGURED, said)

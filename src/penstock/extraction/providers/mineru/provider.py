@@ -21,7 +21,6 @@ from penstock.extraction.providers.mineru.storing import Stored, store_result
 from penstock.extraction.providers.mineru.web import Web
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.settings import SettingsError
 
 log = structlog.get_logger(__name__)
 _PDF = "application/pdf"
@@ -36,10 +35,12 @@ class MineruProvider:
     name = "mineru"
 
     def __init__(self, settings: MineruSettings, tools: Tools) -> None:
-        if not settings.base_url:
-            raise SettingsError("PENSTOCK_MINERU_BASE_URL is not set: https://mineru.net/api/v4, or your own server.")
+        """OCR_NOT_CONFIGURED without an address, or without the token that the hosted service wants."""
+        missing = None if settings.base_url else "base_url"
         if is_hosted(settings) and not settings.token.get_secret_value():
-            raise SettingsError("PENSTOCK_MINERU_TOKEN is not set: the hosted service wants one.")
+            missing = "token"
+        if missing:
+            raise PenstockError(error_codes.OCR_NOT_CONFIGURED, missing=MineruSettings.variable(missing))
         self._settings, self._tools = settings, tools
         self._web = Web(settings)
         self._family: Family | None = None
@@ -77,7 +78,7 @@ class MineruProvider:
     async def _read_with(self, desk: Desk, document: Document, pages: int) -> Reading:
         began = self._tools.clock.monotonic()
         while True:
-            parts = self._parts(desk, pages)
+            parts = await self._parts(desk.notes, pages)
             try:
                 done = [await self._one(desk, Order(document, part), pages) for part in parts]
             except TooManyPages:
@@ -103,10 +104,11 @@ class MineruProvider:
         await desk.notebook.progress(read, max(pages, read))
         return ticket, stored
 
-    def _parts(self, desk: Desk, pages: int) -> list[Part]:
-        size = desk.notes.pages_per_part
-        if not size and is_hosted(self._settings) and pages > self._settings.pages_per_part:
-            size = self._settings.pages_per_part
+    async def _parts(self, notes: Notes, pages: int) -> list[Part]:
+        """Their size is remembered: tasks are found again by their part, whatever the setting says tomorrow."""
+        if not notes.pages_per_part and is_hosted(self._settings) and pages > self._settings.pages_per_part:
+            await notes.split(self._settings.pages_per_part)
+        size = notes.pages_per_part
         if not size or pages <= size:
             return [Part()]
         return [Part(first, min(first + size - 1, pages)) for first in range(1, pages + 1, size)]
