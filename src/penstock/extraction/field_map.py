@@ -16,6 +16,7 @@ from penstock.kernel.schemas import compiled
 
 _KEYS = ("label", "regex", "table", "order")
 _MAX_FIELDS = 500
+_MAX_PROPERTIES = 2_000
 _MAX_DEPTH = 8  # of objects within objects; lists of rows are looked for no deeper
 ALIKE = 0.86
 _SYNONYMS = {
@@ -68,8 +69,7 @@ def likeness(said: str, label: str) -> float:
 
 def wanted_of(schema: Mapping[str, Any], options: Mapping[str, Any]) -> list[Wanted]:
     """The leaves and lists of rows that the schema asks for, in its order."""
-    fields = options.get("fields", {})
-    return list(_walk(_followed(schema, resolver_of(schema)), (), resolver_of(schema), fields))
+    return list(_Walk(schema, options.get("fields", {})).properties(schema, ()))
 
 
 def _followed(schema: Any, resolver: Any) -> dict[str, Any]:
@@ -98,24 +98,37 @@ def _followed(schema: Any, resolver: Any) -> dict[str, Any]:
     return made
 
 
-def _walk(schema: Mapping[str, Any], at: tuple[str, ...], resolver: Any, fields: Any) -> Iterator[Wanted]:
-    for name, below in schema.get("properties", {}).items():
-        inner, here = _followed(below, resolver), (*at, name)
-        said = fields.get(pointer(here), {})
-        if inner.get("properties") and kind_of(inner) == "object":
-            if len(here) < _MAX_DEPTH:
-                yield from _walk(inner, here, resolver, fields)
-            continue
-        row = _followed(inner.get("items"), resolver) if kind_of(inner) == "array" else {}
-        columns = tuple(_columns(row, said.get("table", {}), resolver))
-        yield Wanted(here, inner, _labels(name, inner, said), said.get("regex"), said.get("order"), columns)
+class _Walk:
+    """Through the properties of a schema. One that goes on within itself for ever is left at some depth and size."""
 
+    def __init__(self, schema: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        self._resolver = resolver_of(schema)
+        self._fields = fields
+        self._left = _MAX_PROPERTIES
 
-def _columns(row: Mapping[str, Any], headers: Mapping[str, str], resolver: Any) -> Iterator[Wanted]:
-    for name, below in row.get("properties", {}).items():
-        inner = _followed(below, resolver)
-        said = {"label": [header for header, property_ in headers.items() if property_ == name]}
-        yield Wanted((name,), inner, _labels(name, inner, said))
+    def properties(self, schema: Any, at: tuple[str, ...]) -> Iterator[Wanted]:
+        for name, below in _followed(schema, self._resolver).get("properties", {}).items():
+            self._left -= 1
+            if self._left < 0:
+                return
+            inner, here = _followed(below, self._resolver), (*at, name)
+            said = self._fields.get(pointer(here), {})
+            if inner.get("properties") and kind_of(inner) == "object":
+                if len(here) < _MAX_DEPTH:
+                    yield from self.properties(inner, here)
+                continue
+            columns = self._columns(inner, said.get("table", {}))
+            yield Wanted(here, inner, _labels(name, inner, said), said.get("regex"), said.get("order"), columns)
+
+    def _columns(self, schema: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[Wanted, ...]:
+        """Of a list of rows: what each row may have."""
+        row = _followed(schema.get("items"), self._resolver) if kind_of(schema) == "array" else {}
+        found = []
+        for name, below in row.get("properties", {}).items():
+            inner = _followed(below, self._resolver)
+            given = [header for header, property_ in headers.items() if property_ == name]
+            found.append(Wanted((name,), inner, _labels(name, inner, {"label": given})))
+        return tuple(found)
 
 
 def _labels(name: str, schema: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[str, ...]:

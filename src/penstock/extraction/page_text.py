@@ -53,14 +53,9 @@ class Run:
     def text(self) -> str:
         return " ".join(piece.text for piece in self.pieces)
 
-    def find(self, needle: str) -> Iterator[tuple[int, int]]:
-        """Where these folded letters stand as words of their own."""
-        start = self.folded.find(needle)
-        while start >= 0:
-            end = start + len(needle)
-            if not self._glued(start) and not self._glued(end):
-                yield start, end
-            start = self.folded.find(needle, start + 1)
+    def is_word(self, start: int, end: int) -> bool:
+        """These folded letters are words of their own."""
+        return not self._glued(start) and not self._glued(end)
 
     def _glued(self, at: int) -> bool:
         """Both sides of this border belong to one word or number."""

@@ -7,13 +7,13 @@ Pages are looked at one by one and let go; what is kept is bounded.
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from penstock.extraction.page_text import PageText, Row, Run, page_text
+from penstock.extraction.page_text import Row, Run, page_text
 from penstock.extraction.ports import Place
 from penstock.extraction.schemas import pointer
 from penstock.extraction.spelling import DATE_LIKE, NUMBER_LIKE, date_of, fold, number_of
@@ -23,6 +23,7 @@ _MAX_LEAVES = 50_000
 _MAX_TEXT = 2_000  # letters of a value that is looked for
 _MAX_ROWS = 3_000  # remembered for one value
 _MAX_HITS = 200_000  # remembered for all
+_BEGINNING = 8  # letters of a text by which it is looked up
 _MAX_WEIGHED = 200  # rows that are compared for one object
 
 Key = str | Decimal | date
@@ -54,7 +55,7 @@ class Search:
     def __init__(self, data: Any) -> None:
         self._leaves = [(steps, keys) for steps, value in _leaves(data) if (keys := _keys(value))][:_MAX_LEAVES]
         self._hits: dict[Key, Hits] = {key: {} for _, keys in self._leaves for key in keys}
-        self._texts = [key for key in self._hits if isinstance(key, str)]
+        self._texts = _by_beginning(key for key in self._hits if isinstance(key, str))
         self._count = 0
 
     @property
@@ -62,23 +63,23 @@ class Search:
         return not self._leaves
 
     def look_at(self, page: Page) -> None:
-        text = page_text(page)
-        for run in text.runs:
+        for run in page_text(page).runs:
             for key, piece_range in _values_in(run):
                 if key in self._hits:
                     self._note(key, run, *piece_range)
-        self._look_for_texts(text)
+            for key, start, end in self._texts_in(run):
+                if len(key) > 1 or len(run.folded) == 1 or run.borders >= {start, end}:
+                    self._note(key, run, run.owners[start], run.owners[end - 1], end - start)
 
-    def _look_for_texts(self, text: PageText) -> None:
-        runs = [run for run in text.runs if run.folded]
-        everything = "\n".join(run.folded for run in runs)
-        for key in self._texts:
-            if key not in everything:
-                continue
-            for run in runs:
-                for start, end in run.find(key) if key in run.folded else ():
-                    if len(key) > 1 or len(run.folded) == 1 or run.borders >= {start, end}:
-                        self._note(key, run, run.owners[start], run.owners[end - 1], end - start)
+    def _texts_in(self, run: Run) -> Iterator[tuple[str, int, int]]:
+        """All texts at once: at each letter only the lengths are tried that a text with this beginning has."""
+        folded = run.folded
+        for size, beginnings in self._texts.items():
+            for start in range(len(folded) - size + 1):
+                for length in beginnings.get(folded[start : start + size], ()):
+                    key, end = folded[start : start + length], start + length
+                    if end <= len(folded) and key in self._hits and run.is_word(start, end):
+                        yield key, start, end
 
     def _note(self, key: Key, run: Run, first: int, last: int, letters: int = 0) -> None:
         pieces = run.pieces[first : last + 1]
@@ -108,6 +109,8 @@ class Search:
 
     def _of_keys(self, keys: list[Key]) -> Hits:
         """Where the value is written as it is, and where in another way."""
+        if len(keys) == 1 or not any(self._hits[key] for key in keys[1:]):
+            return self._hits[keys[0]]
         others = {row: Hit(0, hit.place) for key in keys[1:] for row, hit in self._hits[key].items()}
         return {**others, **self._hits[keys[0]]}
 
@@ -116,6 +119,15 @@ class Search:
         for steps, keys in self._leaves:
             groups.setdefault(_owner(steps), []).append((steps, keys))
         yield from groups.values()
+
+
+def _by_beginning(keys: Iterable[str]) -> dict[int, dict[str, set[int]]]:
+    """How long the texts with each beginning are; first by how long the beginning is."""
+    found: dict[int, dict[str, set[int]]] = {}
+    for key in keys:
+        beginning = key[:_BEGINNING]
+        found.setdefault(len(beginning), {}).setdefault(beginning, set()).add(len(key))
+    return found
 
 
 def _owner(steps: Steps) -> Steps:

@@ -60,6 +60,11 @@ class TestSpellings:
         draft.page = page
         assert asyncio.run(places_of([12], each(draft)))["/0"][0].box == Box(0.1, 0.2, 0.3, 0.4)
 
+    def test_values_that_begin_alike_are_each_found_where_they_stand(self):
+        draft = PageDraft().line("Blue pen with cap").line("Blue pen")
+        data = ["Blue pen with case", "Blue pen with cap", "Blue pen"]
+        assert found(data, draft) == {"/1": (1, "Blue pen with cap"), "/2": (1, "Blue pen")}
+
 
 class TestSiblings:
     ROWS = (("Code", "Name", "Qty"), ("A1", "Pen", "3"), ("B2", "Ink", "3"), ("C3", "Pen", "7"))

@@ -246,6 +246,13 @@ class TestKinds:
         assert within("^x", "yx") is None
 
 
+class TestSchemasThatGoOn:
+    async def test_a_schema_within_itself_is_left_at_some_depth(self):
+        inner = {f"p{n}": {"$ref": "#"} for n in range(20)}
+        schema = {"type": "object", "properties": {"name": {"type": "string"}, **inner}}
+        assert (await made(PageDraft().line("Name: x"), schema=schema)).data["name"] == "x"
+
+
 class TestSkipping:
     async def test_nothing_is_made_of_the_document(self):
         extract = await SkipProcessor().process(rule(None), Text("# x"), SUBJECT, Told())
