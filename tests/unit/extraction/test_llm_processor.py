@@ -229,6 +229,11 @@ class TestAskingOnce:
         memo.kept = dict.fromkeys(memo.kept, "rubbish")
         assert (await made(model, invoice(3), memo=memo)).data == expected(3)
 
+    async def test_answers_that_do_not_make_a_result_are_asked_for_again(self):
+        memo, text = DictMemo(), invoice(100)
+        await refused("LLM_OUTPUT_INVALID", made(ReadingModel(answer=_without_number), text, memo=memo))
+        assert (await made(ReadingModel(), text, memo=memo)).data == expected(100)
+
     async def test_a_memory_that_is_away_changes_nothing_but_the_price(self):
         class Away:
             async def get(self, key):
@@ -250,6 +255,10 @@ class TestAskingOnce:
         asked = len(model.asked)
         await asyncio.sleep(0)
         assert (len(model.asked), model.at_once) == (asked, 0)
+
+
+def _without_number(ask):
+    return ReadingModel.read(ask) | {"number": None}
 
 
 def _fails_at(word):

@@ -1,7 +1,7 @@
 """A rule is tried on a short text."""
 
 import pytest
-from tests.support.scripted_model import SUBJECT, ReadingModel, Text, Told
+from tests.support.scripted_model import SUBJECT, DictMemo, ReadingModel, Text, Told
 
 from penstock.extraction.markdown_page import page_of_markdown
 from penstock.extraction.ports import Extract, Rule
@@ -52,6 +52,14 @@ class TestTrying:
         assert by_rules.places == {}
         assert (await try_rule(rule("llm"), TEXT, processors, merchant_id="m9")).data["number"] == "INV-1"
         assert model.asked[0].merchant_id == "m9"
+
+    async def test_nothing_is_remembered_of_a_trial(self):
+        memo, model = DictMemo(), ReadingModel()
+        processors = {"llm": LlmProcessor(model, EtlSettings(), lambda _subject: memo)}
+        for _ in range(2):
+            await try_rule(rule("llm"), TEXT, processors)
+        assert memo.kept == {}
+        assert [ask.subject_type for ask in model.asked] == ["etl_trial"] * 2
 
     async def test_a_long_text_is_refused(self):
         await refused("ETL_TEXT_TOO_LONG", try_rule(rule("skip"), "x" * 20_001, {"skip": SkipProcessor()}))

@@ -77,19 +77,26 @@ class Asking:
         self._model = model
         self._subject = subject
         self._memo = memo
+        self._keys: list[str] = []
         self.bill = Bill()
 
     async def ask(self, prompt: Prompt, schema: Mapping[str, Any] | None = None) -> Any:
         key = key_of(prompt, schema)
+        self._keys.append(key)
         kept = await self._kept(key)
         if kept is not None and (schema is None or not errors_of(schema, kept["value"])):
             self.bill.remembered += 1
             return kept["value"]
-        subject = self._subject
-        reply = await self._model.ask(Ask(prompt, "etl_task", str(subject.task_id), subject.merchant_id, schema))
+        subject, kind = self._subject, "etl_task" if self._subject.task_id else "etl_trial"
+        reply = await self._model.ask(Ask(prompt, kind, str(subject.task_id), subject.merchant_id, schema))
         self.bill.add(reply)
         await self._keep(key, {"value": reply.value, "model": reply.model})
         return reply.value
+
+    async def forget(self) -> None:
+        """Answers that are of no use together: whoever tries again shall get others."""
+        for key in self._keys:
+            await self._keep(key, {})
 
     async def _kept(self, key: str) -> Any | None:
         try:

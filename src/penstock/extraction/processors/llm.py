@@ -67,9 +67,13 @@ class LlmProcessor:
                 error_codes.ETL_RULE_INVALID, problems=[{"path": "/json_schema", "message": "is missing"}]
             )
         text = await manuscript.markdown()
-        asking = Asking(self._model, subject, self._memos(subject))
+        is_trial = not subject.task_id  # of a trial nothing is stored
+        asking = Asking(self._model, subject, ForgetfulMemo() if is_trial else self._memos(subject))
         work = _Work(rule, dict(rule.json_schema), text, asking, progress, {"prompt_version": prompting.VERSION})
         data = await self._by_strategy(work) if text.strip() else _of_nothing(work.schema)
+        if errors := errors_of(work.schema, data):
+            await asking.forget()
+            raise PenstockError(error_codes.LLM_OUTPUT_INVALID, errors=errors)
         places = await places_of(data, manuscript.pages())
         return Extract(data, places, {**work.facts, **asking.bill.told()})
 
@@ -95,7 +99,7 @@ class LlmProcessor:
         await work.progress(0, 1)
         data = await work.asking.ask(prompting.whole(work.rule, work.text), work.schema)
         await work.progress(1, 1)
-        return _fitting(work.schema, data)
+        return data
 
     async def _extracts(self, work: _Work) -> Any:
         schema = relaxed(work.schema)
@@ -110,7 +114,7 @@ class LlmProcessor:
         merged = merge(work.schema, [part for some in parts for part in some])
         if merged.conflicts:
             work.facts["conflicts"] = merged.conflicts
-        return _fitting(work.schema, without_unknowns(work.schema, merged.data))
+        return without_unknowns(work.schema, merged.data)
 
     async def _summaries(self, work: _Work) -> Any:
         async def of_one(text: str) -> Any:
@@ -125,8 +129,7 @@ class LlmProcessor:
             text, before = "\n\n".join(str(part) for some in parts for part in some), len(text)
             if len(text) <= limit or len(text) > 0.9 * before:
                 break
-        data = await work.asking.ask(prompting.from_summaries(work.rule, text), work.schema)
-        return _fitting(work.schema, data)
+        return await work.asking.ask(prompting.from_summaries(work.rule, text), work.schema)
 
     async def _of_chunks(
         self, work: _Work, text: str, of_one: Callable[[str], Awaitable[list[Any]]]
@@ -189,9 +192,3 @@ def _of_nothing(schema: dict[str, Any]) -> Any:
             error_codes.ETL_RESULT_INVALID, errors=[{"path": "", "message": "the document has no text"}]
         )
     return {}
-
-
-def _fitting(schema: dict[str, Any], data: Any) -> Any:
-    if errors := errors_of(schema, data):
-        raise PenstockError(error_codes.LLM_OUTPUT_INVALID, errors=errors)
-    return data
