@@ -76,7 +76,16 @@ def codes_of(text_page: int, count: int) -> Codes:
     told = units[:-1]
     if written == count + 1 and not ((told >= 0xD800) & (told <= 0xDFFF)).any():
         return told.astype(np.uint32)
-    return np.fromiter(map(_unicode, repeat(text_page), range(count)), np.uint32, count)
+    return _with_pairs_joined(np.fromiter(map(_unicode, repeat(text_page), range(count)), np.uint32, count))
+
+
+def _with_pairs_joined(codes: Codes) -> Codes:
+    """PDFium tells some letters in two halves: the first becomes the letter, the second a mark without width."""
+    high = (codes[:-1] >= 0xD800) & (codes[:-1] <= 0xDBFF) & (codes[1:] >= 0xDC00) & (codes[1:] <= 0xDFFF)
+    at = np.flatnonzero(high)
+    codes[at] = 0x10000 + ((codes[at] - 0xD800) << 10) + (codes[at + 1] - 0xDC00)
+    codes[at + 1] = 0x200B
+    return codes
 
 
 def loose_boxes(text_page: int, indices: Sequence[int]) -> Floats:
@@ -103,7 +112,7 @@ def tight_boxes(text_page: int, indices: Sequence[int]) -> Floats:
 
 def are_added(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Which of these characters are not in the file: PDFium found a gap there."""
-    return np.fromiter(map(_generated, repeat(text_page), indices), np.int32, len(indices)) == 1
+    return np.fromiter((each == 1 for each in map(_generated, repeat(text_page), indices)), np.bool_, len(indices))
 
 
 def map_errors(text_page: int, indices: Iterable[int]) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.pdf.pages import bulk
 from penstock.pdf.pages.bulk import Codes, Floats
 from penstock.pdf.pages.letters import Mask, without_spaces_between, written_leftwards
 
@@ -27,24 +28,36 @@ _SAME_LINE = 0.9  # no need to look for a better one
 
 @dataclass(slots=True)
 class Letters:
-    """Visible letters in the file's order. `at` is their place in the page's text, `frames` are u0, v0, u1, v1."""
+    """Words, or single letters where a word may not hold together, in the file's order.
 
-    at: npt.NDArray[np.int64]
+    `at` and `to` are the places of their first and last letter in the page's text, `frames` are u0, v0, u1, v1.
+    """
+
+    at: bulk.Counts
+    to: bulk.Counts
     objects: npt.NDArray[np.uint64]
-    codes: Codes
+    codes: Codes  # of the first letter
+    last_codes: Codes
     frames: Floats
-    styles: npt.NDArray[np.int64]
+    styles: bulk.Counts
     sizes: Floats
-    bad: Mask
+    bad: bulk.Counts  # how many letters mean nothing
 
     def only(self, chosen: Mask) -> "Letters":
-        columns = (self.at, self.objects, self.codes, self.frames, self.styles, self.sizes, self.bad)
-        return Letters(*(column[chosen] for column in columns))
+        return Letters(
+            self.at[chosen], self.to[chosen], self.objects[chosen], self.codes[chosen], self.last_codes[chosen],
+            self.frames[chosen], self.styles[chosen], self.sizes[chosen], self.bad[chosen],
+        )  # fmt: skip
+
+    @property
+    def single(self) -> Mask:
+        same: Mask = self.at == self.to
+        return same
 
     @property
     def pieces(self) -> Mask:
         """Letters, from the second on, that come from the same ligature as the one before."""
-        same = self.objects[1:] == self.objects[:-1]
+        same: Mask = self.objects[1:] == self.objects[:-1]
         for side in (0, 2):
             same &= self.frames[1:, side] == self.frames[:-1, side]
         return same
@@ -115,14 +128,15 @@ def runs_of(letters: Letters, text: str, posts: Posts) -> list[Run]:
     ends = np.append(starts[1:], len(letters.at)) - 1
     low = [np.minimum.reduceat(letters.frames[:, side], starts).tolist() for side in (0, 1)]
     high = [np.maximum.reduceat(letters.frames[:, side], starts).tolist() for side in (2, 3)]
-    bad = np.add.reduceat(letters.bad.astype(np.int64), starts).tolist()
+    bad = np.add.reduceat(letters.bad, starts).tolist()
+    counts = np.add.reduceat(letters.to - letters.at + 1, starts).tolist()
     twice = np.logical_or.reduceat(doubled, starts).tolist()
-    wide = without_spaces_between(letters.codes)
+    wide, wide_ends = without_spaces_between(letters.codes), without_spaces_between(letters.last_codes)
     left = np.logical_or.reduceat(written_leftwards(letters.codes), starts).tolist()
     columns = zip(
-        letters.at[starts].tolist(), letters.at[ends].tolist(), *low, *high, letters.styles[starts].tolist(),
-        letters.sizes[starts].tolist(), (ends - starts + 1).tolist(), bad, twice,
-        wide[starts].tolist(), wide[ends].tolist(), left, strict=True,
+        letters.at[starts].tolist(), letters.to[ends].tolist(), *low, *high, letters.styles[starts].tolist(),
+        letters.sizes[starts].tolist(), counts, bad, twice,
+        wide[starts].tolist(), wide_ends[ends].tolist(), left, strict=True,
     )  # fmt: skip
     return [Run(text[first : last + 1], *rest) for first, last, *rest in columns]
 
@@ -131,7 +145,8 @@ def _drawn_twice(letters: Letters) -> Mask:
     shift = np.maximum(np.abs(np.diff(letters.frames[:, 0])), np.abs(np.diff(letters.frames[:, 1])))
     width = letters.frames[1:, 2] - letters.frames[1:, 0]
     near = (shift < _TWICE * letters.sizes[1:]) & (shift < 0.5 * width) & ~letters.pieces
-    return np.concatenate([[False], near & (letters.codes[1:] == letters.codes[:-1])])
+    same = letters.single[1:] & letters.single[:-1] & (letters.codes[1:] == letters.codes[:-1])
+    return np.concatenate([[False], near & same])
 
 
 def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:

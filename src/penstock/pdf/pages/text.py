@@ -17,6 +17,7 @@ from pypdfium2 import raw
 
 from penstock.pdf.pages import bulk
 from penstock.pdf.pages.letters import (
+    Mask,
     has_longer_forms,
     is_rubbish,
     meaningless,
@@ -114,30 +115,69 @@ class _Reading:
         return layer
 
     def _letters(self) -> Letters:
-        at = np.flatnonzero(~self._are_spaces)
-        boxes = self._sheet.displayed(bulk.loose_boxes(self._text_page, at.tolist()))
-        objects = bulk.text_objects(self._text_page, at.tolist())
-        x, y = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]
-        width, height = 2 * self._sheet.width, 2 * self._sheet.height
-        inside = (x >= 0) & (y >= 0) & (x <= width) & (y <= height) & (objects != 0)
+        """PDFium is asked for the ends of words, and for every letter only where these raise a doubt."""
+        at, to, boxes, objects = self._words(np.flatnonzero(~self._are_spaces))
+        inside = (objects != 0) & self._are_inside(boxes)
         if not inside.all():
-            at, boxes, objects = at[inside], boxes[inside], objects[inside]
+            at, to, boxes, objects = at[inside], to[inside], boxes[inside], objects[inside]
         styles = self._styles_of(at, objects)
         known = list(self._styles)
         sizes = np.array([style.size for style in known] or [1.0])[styles] if len(at) else np.zeros(0)
-        codes = self._codes[at]
-        letters = Letters(at, objects, codes, boxes, styles, sizes, meaningless(codes))
+        bad = np.concatenate([[0], np.cumsum(meaningless(self._codes))])
+        letters = Letters(
+            at, to, objects, self._codes[at], self._codes[to], boxes, styles, sizes, bad[to + 1] - bad[at]
+        )
         self._use_ink_of_tall_letters(letters)
         return letters
+
+    def _words(self, at: bulk.Counts) -> tuple[bulk.Counts, bulk.Counts, bulk.Floats, npt.NDArray[np.uint64]]:
+        """First and last letter, place and object of each."""
+        first = at[np.concatenate([[True], np.diff(at) > 1])] if len(at) else at
+        last = at[np.concatenate([np.diff(at) > 1, [True]])] if len(at) else at
+        ends = np.concatenate([first, last])
+        places = self._places(ends)
+        objects = bulk.text_objects(self._text_page, ends.tolist())
+        one, two = places[: len(first)], places[len(first) :]
+        boxes = np.hstack([np.minimum(one[:, :2], two[:, :2]), np.maximum(one[:, 2:], two[:, 2:])])
+        whole = (objects[: len(first)] == objects[len(first) :]) & self._are_inside(one) & self._are_inside(two)
+        whole &= self._hold_together(one, two, last - first)
+        letters = at[~np.repeat(whole, last - first + 1)]
+        kept = np.concatenate([first[whole], letters])
+        order = np.argsort(kept, kind="stable")
+        return (
+            kept[order],
+            np.concatenate([last[whole], letters])[order],
+            np.concatenate([boxes[whole], self._places(letters)])[order],
+            np.concatenate([objects[: len(first)][whole], bulk.text_objects(self._text_page, letters.tolist())])[order],
+        )
+
+    def _places(self, at: bulk.Counts) -> bulk.Floats:
+        return self._sheet.displayed(bulk.loose_boxes(self._text_page, at.tolist()))
+
+    def _are_inside(self, boxes: bulk.Floats) -> Mask:
+        x, y = boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]
+        inside: Mask = (x >= 0) & (y >= 0) & (x <= 2 * self._sheet.width) & (y <= 2 * self._sheet.height)
+        return inside
+
+    @staticmethod
+    def _hold_together(one: bulk.Floats, two: bulk.Floats, steps: bulk.Counts) -> Mask:
+        """Whether first and last letter stand on one straight line, no further apart than their letters need."""
+        across, down = np.abs(two[:, 0] - one[:, 0]), np.abs(two[:, 1] - one[:, 1])
+        tall = np.maximum(one[:, 2] - one[:, 0], one[:, 3] - one[:, 1])
+        straight = np.minimum(across, down) < 0.01 * tall
+        together: Mask = (steps == 0) | (straight & (np.maximum(across, down) <= 1.1 * steps * tall))
+        return together
 
     def _use_ink_of_tall_letters(self, letters: Letters) -> None:
         """Some fonts lie about their height; then a line would reach over its neighbours."""
         x0, y0, x1, y1 = letters.frames.T
-        extent = np.maximum(x1 - x0, y1 - y0)
-        tall = np.flatnonzero((extent > _TALL * letters.sizes) | (extent <= 0))
+        turned = np.array([style.angle % 180 == 90 for style in self._styles] or [False])[letters.styles]
+        height = np.where(turned, x1 - x0, y1 - y0)
+        tall = np.flatnonzero((height > _TALL * letters.sizes) | (height <= 0))
         if len(tall):
-            tight = bulk.tight_boxes(self._text_page, letters.at[tall].tolist())
-            letters.frames[tall] = self._sheet.displayed(tight)
+            one = self._sheet.displayed(bulk.tight_boxes(self._text_page, letters.at[tall].tolist()))
+            two = self._sheet.displayed(bulk.tight_boxes(self._text_page, letters.to[tall].tolist()))
+            letters.frames[tall] = np.hstack([np.minimum(one[:, :2], two[:, :2]), np.maximum(one[:, 2:], two[:, 2:])])
 
     def _styles_of(self, at: npt.NDArray[np.int64], objects: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """The style of each letter; asked for once per text object, as a file draws many letters with each."""

@@ -115,6 +115,9 @@ class TestLetters:
     async def test_double_letters_are_not_taken_for_one(self, read_page):
         assert texts(await read_page(written_page(line(50, 700, "all illness 11 00")))) == ["all illness 11 00"]
 
+    async def test_a_letter_told_in_two_halves_is_one(self, read_page):
+        assert texts(await read_page(written_page(wide_line(50, 700, "see📞5")))) == ["see📞5"]
+
     async def test_words_written_leftwards_are_in_reading_order(self, read_page):
         (span,) = (await read_page(written_page(wide_line(50, 700, "םולש")))).page.spans
         assert span.text == "שלום"
