@@ -21,6 +21,7 @@ class Step:
     pass: seconds          change, delete: ident, seconds late           plan, backfill, update: triggers
     apply: page size       break: from, to (seconds from the start), status         mend
     work: tasks, executors, lot
+    repeat (trouble only): the page before comes once more, where pages are counted, after a change if one is given
     """
 
     what: str
@@ -99,10 +100,15 @@ def _mend(dice: random.Random, shape: Shape) -> Step:
 def _work(dice: random.Random, shape: Shape) -> Step:
     trouble = {}
     for _ in range(dice.choice([0, 0, 1, 1, 2])):
-        what = dice.choice(["500", "400", "torn", "die", "die answered", "sleep", "stop", "change", "pass"])
-        step = {"change": _change, "pass": _pass}.get(what, lambda *_, what=what: Step(what))(dice, shape)
+        what = dice.choice(["500", "400", "torn", "die", "die answered", "sleep", "stop", "change", "pass", "repeat"])
+        makers = {"change": _change, "pass": _pass, "repeat": _repeat}
+        step = makers.get(what, lambda *_, what=what: Step(what))(dice, shape)
         trouble[dice.randint(1, 6)] = step
     return Step("work", (dice.randint(1, 6), dice.choice([1, 1, 1, 2, 3]), dice.randrange(1000)), trouble)
+
+
+def _repeat(dice: random.Random, shape: Shape) -> Step:
+    return Step("repeat", dice.choice([(), (dice.choice(IDENTS), 0)]))
 
 
 async def shortened(history: History, fails: Callable[[History], Awaitable[bool]]) -> History:

@@ -5,12 +5,14 @@ dies leaves its lease behind, one that sleeps wakes up when its task has gone to
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.executing import Executor
@@ -239,7 +241,16 @@ class Play:
         if step is None:
             return None
         executor = next((each for each in self._executors if each.holds(int(found[1]))), None)
+        if step.what == "repeat":
+            return await self._repeat(head, *step.args)
         return await self._meet(step, executor)
+
+    async def _repeat(self, head: str, *change: Any) -> tuple[int, bytes] | None:
+        if change:
+            await self._change(*change)
+        target = urlsplit(head.split(" ", 2)[1])
+        answer = self.world.page_before(target.path, dict(parse_qsl(target.query)))
+        return None if answer is None else (answer[0], json.dumps(answer[1]).encode())
 
     async def _meet(self, step: Step, executor: DrivenExecutor | None) -> tuple[int, bytes] | None:
         if step.what in {"500", "400"}:

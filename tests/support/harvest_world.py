@@ -94,6 +94,15 @@ class World:
                 return status, {"error": "not now"}
         return self._page(self._within(start, end), query)
 
+    def page_before(self, path: str, query: dict[str, str]) -> tuple[int, dict[str, Any]] | None:
+        """The answer of a source that counts pages and sends the one before once more; none where there is none."""
+        size, base = int(query.get("limit") or 0), self.shape.kind == "page1"
+        if int(query.get("offset") or 0) >= size > 0:
+            return self.answer(path, {**query, "offset": str(int(query["offset"]) - size)})
+        if int(query.get("page") or 0) > base:
+            return self.answer(path, {**query, "page": str(int(query["page"]) - 1)})
+        return None
+
     def _within(self, start: datetime, end: datetime) -> list[tuple[datetime, str]]:
         inside = []
         for ident, version in self.current().items():

@@ -6,6 +6,7 @@ it reaches so far, by a refresh if the record is known, and otherwise by a backf
 
 import logging
 from collections.abc import AsyncIterator, Iterator
+from typing import ClassVar
 
 import pytest
 import structlog
@@ -93,6 +94,34 @@ class TestClocks:
         steps = (Step("pass", (100,)), *_PLAN_AND_WORK, Step("change", ("a", 0)), Step("pass", (100,)), *_PLAN_AND_WORK)
         await stage.stand(History(0, shape, steps))
         assert await held(stage) == {"a": 1}
+
+
+class TestPagesThatShift:
+    """Twelve records on pages of three. What changes leaves the window, and those behind it move up."""
+
+    _SHAPE: ClassVar = {"kind": "offset", "has_total": True, "units": 60}
+    _TWELVE = tuple(step for ident in "abcdefghijkl" for step in (Step("change", (ident, 0)), Step("pass", (1,))))
+    _READY = (*_TWELVE, Step("pass", (30,)), Step("plan"))
+
+    @pytest.mark.parametrize("trouble", [{}, {8: Step("die")}, {9: Step("die")}, {8: Step("die answered")}])
+    async def test_what_left_since_the_first_reading_does_not_hide_what_slipped_by_in_both(
+        self, stage: Stage, trouble: dict[int, Step]
+    ):
+        """The first reading misses j; the second one misses a page, and has a smaller total to live up to."""
+        shifts = {4: Step("change", ("a", 0)), 7: Step("repeat", ("b", 0))}
+        work = (Step("work", (1, 1, 0), {**shifts, **trouble}), Step("work", (1, 1, 0)))
+        await stage.stand(History(0, shaped(**self._SHAPE), (*self._READY, *work)))
+        assert set(await held(stage)) == set("abcdefghijkl")
+
+    async def test_a_list_that_never_holds_still_is_cut_into_windows_that_do(self, stage: Stage):
+        shifts = {4: Step("change", ("a", 0)), 8: Step("change", ("b", 0)), 12: Step("change", ("c", 0)),
+                  15: Step("change", ("d", 0))}  # fmt: skip
+        work = (Step("work", (1, 1, 0), shifts), Step("work", (20, 1, 0)))
+        await stage.stand(History(0, shaped(**self._SHAPE), (*self._READY, *work)))
+        assert set(await held(stage)) == set("abcdefghijkl")
+        async with stage.database.transaction() as tx:
+            tasks = await fetch_all(tx, "select status_code, count(*) as n from ing_task group by 1 order by 1")
+        assert [(task["status_code"], task["n"]) for task in tasks] == [("PARTIAL", 1), ("SUCCEEDED", 3)]
 
 
 class TestPaging:

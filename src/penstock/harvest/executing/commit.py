@@ -231,6 +231,7 @@ def _batch_stats(batch: Batch, counts: Counts) -> dict[str, Any]:
         "itemsCount": page.served, "inserted": counts.inserted, "updated": counts.updated, "skipped": counts.skipped,
         "failed": len(page.faults), "latencyMs": evidence.get("latencyMs"), "retryCount": evidence.get("retryCount", 0),
         "429Count": evidence.get("429Count", 0), "hasNext": not batch.after.is_finished,
+        "reading": batch.before.reading,
         "nextHint": {"token": batch.after.token, "page": batch.after.page, "url": batch.after.url},
         "http": {"status": batch.fetched.answer.status, "bytes": evidence["response"]["bytes"]},
         **dict(batch.remarks),

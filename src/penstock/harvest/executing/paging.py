@@ -5,22 +5,20 @@ task over begins there. A two-phase source has two kinds of request: lists of id
 pending. Pending ids are fetched before the next list is asked for, so they stay few.
 
 Pages that are counted, not linked, are compared with the one before: a source that answers with the same page once more
-is asked again at once, as the page that belongs there would be missing.
-
-When the list of a slice has ended, the number of different ids it held is compared with the total that the source
-names. If ids are missing (pages that shifted while we read, or that the source repeated), the list is read again, until
-a reading brings nothing new; then the difference is kept in the books and the slice counts as read.
+is asked again at once. When the list has ended, the number of different ids that this reading held is compared with the
+total that the source names. If ids are missing, the list is read again, until a list that held still brings nothing
+new; one that never holds still is cut into smaller slices.
 
 No source keeps us for ever: one that sends the same pages in a circle, or empty ones without end, is given up.
 """
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
+from penstock.harvest.executing.tally import Found, hash_of
 from penstock.harvest.page import Page
 from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span
 from penstock.harvest.spec import PageType, Spec
@@ -31,6 +29,8 @@ _MOST_READINGS = 4
 _MOST_REPEATS = 3
 _MOST_CIRCLES = 10
 _MOST_EMPTY = 200  # sources that filter behind their pages send some
+_COUNTED = frozenset({PageType.OFFSET, PageType.PAGE})
+_LINKED = frozenset({PageType.TOKEN, PageType.URL})
 
 
 class Phase(StrEnum):
@@ -85,11 +85,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """More results than can be paged through: the rest of the slice must be cut into smaller ones."""
+    """More than can be paged through, or than holds still: the rest of the slice must be cut into smaller ones."""
 
     reason: str
     rest: Span | None
     total: int | None = None  # results in it, where the source says
+    pages: int | None = None  # cut into so many parts, if there are as many steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +213,8 @@ class Course:
         asked = len(self._next_ids(position))
         return None if asked == 1 else msgspec.structs.replace(position, detail_size=max(1, asked // 2))
 
-    def after_list(self, position: Position, page: Page, distinct: int, now: datetime) -> Position | Overflow:
-        """`distinct`: different ids in all readings so far, this page included."""
+    def after_list(self, position: Position, page: Page, found: Found, now: datetime) -> Position | Overflow:
+        """`found`: this page included."""
         if self._is_page_before(position, page):
             return msgspec.structs.replace(position, repeats=position.repeats + 1)
         before = position.pending
@@ -231,18 +232,17 @@ class Course:
             return self._step_on(self._unless_endless(position, page), page, now)
         if self._wants_probe(position, page):
             return msgspec.structs.replace(position, is_probe=True)
-        return self._end(position, page, distinct)
+        return self._end(position, page, found)
 
     def _is_page_before(self, position: Position, page: Page) -> bool:
         """The same ids in whatever order. A source that goes on sending them is believed in the end."""
-        is_counted = self.spec.pagination.type in {PageType.OFFSET, PageType.PAGE}
-        is_same = position.held is not None and position.held == _hash_of(page)
-        return is_counted and is_same and position.repeats < _MOST_REPEATS
+        is_same = position.held is not None and position.held == hash_of(page.ids)
+        return self.spec.pagination.type in _COUNTED and is_same and position.repeats < _MOST_REPEATS
 
     def _unless_endless(self, position: Position, page: Page) -> Position:
         """Compared with the page before and with one mark, which moves on at every power of two: a circle of any length
         comes upon it, and a position stays as small as it is."""
-        held = _hash_of(page)
+        held = hash_of(page.ids)
         circles = position.circles + (held is not None and held in {position.held, position.mark})
         empty = 0 if page.served else position.empty + 1
         if circles > _MOST_CIRCLES or empty > _MOST_EMPTY:
@@ -277,10 +277,8 @@ class Course:
         if limit is not None and not self.can_bridge and (position.page + 1) * pages.page_size >= limit:
             return False
         if page.has_more is not None:
-            return page.has_more and (
-                pages.type not in {PageType.TOKEN, PageType.URL} or self._leads_on(position, page)
-            )
-        if pages.type in {PageType.TOKEN, PageType.URL}:
+            return page.has_more and (pages.type not in _LINKED or self._leads_on(position, page))
+        if pages.type in _LINKED:
             is_last = pages.short_page_ends and page.served < pages.page_size
             return self._leads_on(position, page) and page.served > 0 and not is_last
         return page.served >= pages.page_size if pages.short_page_ends is not False else page.served > 0
@@ -294,7 +292,7 @@ class Course:
     def _wants_probe(self, position: Position, page: Page) -> bool:
         """A full page without a link may be a source that forgot it: asked for once more before it is believed."""
         pages = self.spec.pagination
-        is_linked = pages.type in {PageType.TOKEN, PageType.URL} and not (page.next_token or page.next_url)
+        is_linked = pages.type in _LINKED and not (page.next_token or page.next_url)
         return pages.tail_probe and is_linked and not position.is_probe and page.served >= pages.page_size
 
     def _step_on(self, position: Position, page: Page, now: datetime) -> Position:
@@ -306,18 +304,30 @@ class Course:
             token_at=now if page.next_token and self.spec.pagination.token_ttl else None,
             url=page.next_url,
             is_probe=False,
-            held=_hash_of(page),
+            held=hash_of(page.ids),
             repeats=0,
         )
 
-    def _end(self, position: Position, page: Page, distinct: int) -> Position:
-        found, total = distinct + position.faulty, self._total_to_find(position, page)
-        if not self.is_comparable or total is None or found >= total:
+    def _end(self, position: Position, page: Page, found: Found) -> Position | Overflow:
+        held, total = found.here + position.faulty, self._total_to_find(position, page)
+        if not self.is_comparable or total is None or held >= total:
             return msgspec.structs.replace(position, is_listed=True, is_short=self._is_cut_off(position, page))
-        brought_news = distinct > position.known
-        if position.reading < _MOST_READINGS and (position.reading == 1 or brought_news):
-            return self.restart(position, known=distinct)
+        proves_nothing = position.reading == 1 or found.ever > position.known or self._has_shifted(position, page)
+        if proves_nothing and position.reading < _MOST_READINGS:
+            return self.restart(position, known=found.ever)
+        if proves_nothing and position.page and self._is_divisible:
+            return Overflow("the list does not hold still while it is read", self.slice.span, pages=position.page + 1)
         return msgspec.structs.replace(position, is_listed=True, is_short=True)
+
+    @property
+    def _is_divisible(self) -> bool:
+        span = self.slice.span
+        return self.can_bridge and span is not None and half_of(span, self.spec.window.granularity) is not None
+
+    def _has_shifted(self, position: Position, page: Page) -> bool:
+        """Items left while pages were counted: what slipped by in the reading before may have done so again."""
+        last, largest = page.total, position.total
+        return self.spec.pagination.type in _COUNTED and last is not None and largest is not None and last < largest
 
     def _is_cut_off(self, position: Position, page: Page) -> bool:
         """More than can be paged through, of a source that is not to be asked in smaller windows."""
@@ -333,7 +343,7 @@ class Course:
         last one does, unless the end is suspicious: a full page whose link leads back to itself.
         """
         pages = self.spec.pagination
-        is_linked = pages.type in {PageType.TOKEN, PageType.URL}
+        is_linked = pages.type in _LINKED
         is_natural = page.served < pages.page_size or not (page.next_token or page.next_url)
         return page.total if is_linked and is_natural and page.total is not None else position.total
 
@@ -382,12 +392,6 @@ def _asks_for_size(spec: Spec) -> bool:
 
 def _without_id(page: Page) -> int:
     return sum(1 for fault in page.faults if fault.provider_id is None)
-
-
-def _hash_of(page: Page) -> str | None:
-    """Of the ids, whatever their order; none where there is nothing to compare."""
-    ids = "\n".join(sorted(set(page.ids)))
-    return hashlib.blake2b(ids.encode(errors="replace"), digest_size=8).hexdigest() if ids else None
 
 
 def half_of(span: Span, granularity: timedelta) -> datetime | None:

@@ -1,4 +1,5 @@
-"""Cutting a slice that holds more than can be paged through: its rest becomes smaller slices of the same plan.
+"""Cutting a slice that holds more than can be paged through, or that changes faster than it can be read: its rest
+becomes smaller slices of the same plan. What fits on one page cannot shift.
 
 The parent ends as PARTIAL and closes nothing; its children close the window among themselves. Both happen in one
 transaction, so there is never a moment in which nobody is responsible for a part of the window.
@@ -28,6 +29,8 @@ async def cut(tx: Tx, work: Work, overflow: Overflow) -> bool:
 
 def _pieces(work: Work, overflow: Overflow) -> int:
     limit = work.course.page_limit
+    if overflow.pages is not None:
+        return max(2, min(_MOST_PIECES, overflow.pages))
     if overflow.total is None or not limit:
         return 2
     return max(2, min(_MOST_PIECES, -(-overflow.total * 10 // (limit * 7))))

@@ -6,7 +6,6 @@ nothing for a while, or failed. What the source does wrong is told by an error c
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from penstock.harvest.executing.commit import (
 from penstock.harvest.executing.paging import Ask, Overflow, Phase, Position
 from penstock.harvest.executing.reslice import cut
 from penstock.harvest.executing.settle import Ending
+from penstock.harvest.executing.tally import Tally
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Page
 from penstock.harvest.planning.windows import Wish
@@ -90,7 +90,7 @@ class TaskRun:
         self._course = work.course
         self._stats = RunStats()
         self._batch_no = 0
-        self._seen: set[bytes] = set()
+        self._tally = Tally()
         self._begun = time.monotonic()
         self._behind: timedelta = work.row["clock_behind"]  # the source's clock, as last seen
 
@@ -118,8 +118,7 @@ class TaskRun:
         if self._work.position is None:
             return self._course.begin()
         async with self._tools.database.transaction() as tx:
-            for hashes in await store.ids_seen(tx, self._work.held.task_id):
-                self._seen.update(hashes[at : at + 8] for at in range(0, len(hashes), 8))
+            self._tally.recall(await store.ids_seen(tx, self._work.held.task_id))
         return self._course.resume(self._work.position, self._tools.clock.now())
 
     async def _end_empty(self, position: Position) -> Outcome:
@@ -151,7 +150,7 @@ class TaskRun:
         page = _page_of(fetched)
         if page.next_url:  # some sources write the caller's key into it, wherever it was sent
             page.next_url = fetched.mask.link(page.next_url)
-        ids_hash = self._note_ids(page) if ask.phase is Phase.LIST else None
+        ids_hash = self._note_ids(page, position) if ask.phase is Phase.LIST else None
         following = self._follow(ask, position, page)
         if isinstance(following, Overflow):
             return await self._cut(following, ask, position, fetched)
@@ -164,7 +163,7 @@ class TaskRun:
         if following.safe_to is not None:
             remarks |= {"heldBack": following.safe_to.isoformat()}
         if following.is_short:
-            found = len(self._seen) if self._course.is_comparable else None
+            found = self._tally.found(position.reading).here if self._course.is_comparable else None
             remarks |= {"missing": {"total": following.total, "found": found}}
             log.warning("slice.short", **self._names(), total=following.total, found=found)
         self._batch_no += 1
@@ -219,15 +218,13 @@ class TaskRun:
     def _follow(self, ask: Ask, position: Position, page: Page) -> Position | Overflow:
         if ask.phase is Phase.DETAIL:
             return self._course.after_details(position)
-        return self._course.after_list(position, page, len(self._seen), self._tools.clock.now())
+        return self._course.after_list(position, page, self._tally.found(position.reading), self._tools.clock.now())
 
-    def _note_ids(self, page: Page) -> bytes | None:
+    def _note_ids(self, page: Page, position: Position) -> bytes | None:
         """Only where there is a total to compare with: a scan of millions must not be kept in memory."""
         if page.total is None or not self._course.is_comparable:
             return None
-        hashes = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in page.ids]
-        self._seen.update(hashes)
-        return b"".join(hashes)
+        return self._tally.note(page.ids, position.reading)
 
     async def _without_bad_ids(self, position: Position) -> Position:
         if not position.pending:

@@ -160,15 +160,15 @@ async def load_work(tx: Tx, task_id: int, run_id: int) -> dict[str, Any]:
     return row
 
 
-async def ids_seen(tx: Tx, task_id: int) -> list[bytes]:
-    """What the lists of this task have held so far, as hashes."""
+async def ids_seen(tx: Tx, task_id: int) -> list[tuple[int, bytes]]:
+    """What the lists of this task have held so far, as hashes, each with the number of its reading."""
     rows = await fetch_all(
         tx,
-        "select ids_hash from ing_task_run_batch where ids_hash is not null"
-        " and run_id = any(array(select id from ing_task_run where task_id = %s))",
+        "select coalesce((stats ->> 'reading')::int, 1) as reading, ids_hash from ing_task_run_batch"
+        " where ids_hash is not null and run_id = any(array(select id from ing_task_run where task_id = %s))",
         (task_id,),
     )
-    return [bytes(row["ids_hash"]) for row in rows]
+    return [(row["reading"], bytes(row["ids_hash"])) for row in rows]
 
 
 async def bad_ids(tx: Tx, provenance_code: str, endpoint_name: str, ids: Sequence[str]) -> set[str]:

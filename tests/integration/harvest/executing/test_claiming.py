@@ -252,7 +252,7 @@ class TestManyRows:
             await store.lock_next_task(tx, {**held.task, "provenance_code": "b"}, limits)
             await store.silent_tasks(tx, 100)
             await store.open_runs(tx, held.task_id)
-            assert await store.ids_seen(tx, 77) == [b"abcdefgh"]
+            assert await store.ids_seen(tx, 77) == [(1, b"abcdefgh")]
             read = await fetch_all(
                 tx, "select relname from pg_stat_xact_user_tables where seq_scan > 0 and relname in"
                 " ('ing_task', 'ing_task_run', 'ing_task_run_batch')"

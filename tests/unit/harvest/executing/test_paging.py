@@ -1,49 +1,21 @@
 """From an answer to the next request: every kind of pagination, its ends, and what happens when pages go missing."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.harvest.executing.roads import DAY, START, course, page, walk
 
-from penstock.harvest.executing.paging import Course, Overflow, Phase, Position, half_of
+from penstock.harvest.executing.paging import Course, Overflow, Phase, half_of
+from penstock.harvest.executing.tally import Found
 from penstock.harvest.page import Page
-from penstock.harvest.slices import LocalExpr, SliceSpec, Span
-from penstock.harvest.spec import Spec
+from penstock.harvest.slices import Span
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-
-START = datetime(2024, 5, 1, tzinfo=UTC)
-DAY = Span(START, START + timedelta(days=1))
-
-
-def course(*, bounds: dict[str, Any] | None = None, dimension: str = "TIME", **sections: Any) -> Course:
-    spec = Spec.model_validate(
-        {"provenanceCode": "s", "endpointName": "e", "operation": "HARVEST", "registryVersion": 1, **sections}
-    )
-    bounds = bounds or {"time": {"from": DAY.start, "to": DAY.end}}
-    made = SliceSpec.model_validate({"dimension": dimension, "bounds": bounds})
-    return Course(spec, made, LocalExpr(proto_hash="", bounds=made.bounds, ids=tuple(sections.pop("ids", ()))))
-
-
-def page(served: int, first: int = 0, **facts: Any) -> Page:
-    return Page(ids=[str(first + n) for n in range(served)], served=served, **facts)
-
-
-def walk(road: Course, answers: list[Page]) -> list[Position | Overflow]:
-    """Feed the answers in turn; returns the positions after each."""
-    position, seen, positions = road.begin(), set(), []
-    for answer in answers:
-        seen |= set(answer.ids)
-        following = road.after_list(position, answer, len(seen), START)
-        positions.append(following)
-        if isinstance(following, Overflow):
-            break
-        position = following
-    return positions
 
 
 class TestOffsets:
@@ -141,7 +113,7 @@ class TestWindows:
         asked, position = [], self.ROAD.begin()
         while not position.is_finished:
             asked.append(self.ROAD.ask(position).span)
-            position = self.ROAD.after_list(position, page(5), 5, START)
+            position = self.ROAD.after_list(position, page(5), Found(5, 5), START)
         assert asked == [Span(START + timedelta(hours=h), START + timedelta(hours=h + 6)) for h in (0, 6, 12, 18)]
 
     def test_a_window_that_may_be_cut_is_asked_for_again_in_half(self):
@@ -198,7 +170,7 @@ class TestWindows:
     def test_after_a_narrow_window_they_widen_no_further_than_the_source_allows(self):
         position = self.ROAD.begin()
         for served in (100, 100, 5, 5, 5, 5):
-            position = self.ROAD.after_list(position, page(served), 0, START)
+            position = self.ROAD.after_list(position, page(served), Found(0, 0), START)
         asked = self.ROAD.ask(position).span
         assert asked.end - asked.start == timedelta(hours=6)
 
@@ -238,45 +210,6 @@ class TestCeilings:
         assert isinstance(walk(self.ROAD, [page(3, is_truncated=True)])[0], Overflow)
 
 
-class TestReadingAgain:
-    ROAD = course(pagination={"type": "OFFSET", "pageSize": 10})
-
-    def test_missing_ids_make_the_list_begin_anew(self):
-        [_, after] = walk(self.ROAD, [page(10, total=15), page(3, 10, total=15)])
-        assert (after.reading, after.offset, after.is_listed) == (2, 0, False)
-
-    def test_a_second_reading_that_brings_them_is_the_end(self):
-        answers = [page(10, total=15), page(3, 10, total=15), page(10, total=15), page(5, 10, total=15)]
-        assert walk(self.ROAD, answers)[-1].is_finished
-        assert not walk(self.ROAD, answers)[-1].is_short
-
-    def test_a_second_reading_without_news_is_believed_and_noted(self):
-        answers = [page(3, total=5), page(3, total=5)]
-        after = walk(self.ROAD, answers)[-1]
-        assert after.is_finished
-        assert after.is_short
-
-    def test_a_total_that_shrinks_between_readings_is_the_new_truth(self):
-        after = walk(self.ROAD, [page(3, total=5), page(3, total=3)])[-1]
-        assert after.is_finished
-        assert not after.is_short
-
-    def test_items_that_leave_a_linked_list_while_it_is_read_are_not_missing(self):
-        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
-        after = walk(road, [page(10, total=15, next_token="b"), page(4, 10, total=14)])[-1]
-        assert after.is_finished
-        assert not after.is_short
-
-    def test_a_full_page_that_links_to_itself_is_measured_against_the_largest_total(self):
-        road = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
-        after = walk(road, [page(10, total=30, next_token="b"), page(10, total=10, next_token="b")])[-1]
-        assert (after.reading, after.is_listed) == (2, False)
-
-    def test_a_source_can_be_spared(self):
-        road = course(pagination={"type": "OFFSET", "pageSize": 10, "reconcile": False})
-        assert walk(road, [page(3, total=5)])[0].is_finished
-
-
 class TestSourcesWithoutEnd:
     OFFSETS = course(pagination={"type": "OFFSET", "pageSize": 10})
     TOKENS = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n"})
@@ -287,7 +220,7 @@ class TestSourcesWithoutEnd:
         position = road.begin()
         for asked in range(most):
             try:
-                position = road.after_list(position, answer(asked), asked, START)
+                position = road.after_list(position, answer(asked), Found(asked, asked), START)
             except PenstockError as failure:
                 assert failure.code is error_codes.SOURCE_ENDLESS
                 return asked
