@@ -10,6 +10,7 @@ from typing import Any
 from penstock.harvest.registry.document import SourceDocument, read_source
 
 _ALIGN = {"sec": 1, "min": 60, "hour": 3600, "day": 86400}
+_BELIEVED = 86400  # a clock that is further behind is taken for an old copy of an answer, or for a made-up date
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FORMAT = '${formatDateTime(window.%s, "%%Y-%%m-%%dT%%H:%%M:%%SZ")}'
 
@@ -42,6 +43,11 @@ class Shape:
     def shifts(self) -> bool:
         """Pages are counted from the first result: when one leaves, those behind it move up."""
         return self.kind in {"offset", "page0", "page1"}
+
+    @property
+    def unseen_lag(self) -> int:
+        """How far the clock is behind without anybody being able to know it from an answer; see `_BELIEVED`."""
+        return self.behind if self.behind > _BELIEVED else 0
 
     @property
     def most_per_step(self) -> int | None:
@@ -125,9 +131,9 @@ def random_shape(dice: random.Random) -> Shape:
     has_total = dice.random() < 0.5
     return Shape(
         kind, page_size, dice.random() < 0.5, granularity, align, dice.randint(1, 6),
-        lag=dice.choice([0, granularity, 3 * granularity, unit, 2 * unit + 1]),
+        lag=dice.choice([0, granularity, 3 * granularity, unit, 2 * unit + 1, 4 * unit]),
         overlap=dice.choice([0, 0, granularity, unit, 3 * unit]),
-        behind=dice.choice([0, 0, 0, -2 * unit, 10, 3 * unit + 10]),
+        behind=dice.choice([0, 0, 0, -2 * unit, 10, min(3 * unit + 10, _BELIEVED), 3 * unit + 10]),
         ceiling=ceiling, has_total=has_total, counts=has_total and dice.random() < 0.4,
         two_phase=dice.random() < 0.3, id_batch=dice.choice([1, 2, 5]), slice_items=dice.choice([2, 10, 1000]),
     )  # fmt: skip

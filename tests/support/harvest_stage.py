@@ -151,7 +151,7 @@ class Play:
     async def _may_shift(self, late: int) -> bool:
         """A source that counts pages and names no total must hold still while it is read; nor can one record that
         leaves be told from another that takes its place in the total."""
-        if self.shape.has_total and late <= self.shape.lag:
+        if self.shape.has_total and not self.world.is_loose(late):
             return True
         [row] = await self.rows(
             "select count(*) as n from ing_task t join ing_task_run r on r.task_id = t.id where r.checkpoint is not"

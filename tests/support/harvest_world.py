@@ -21,7 +21,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What the source says of one record from some moment on. `is_loose`: it came later than the safety lag allows."""
+    """What the source says of one record from some moment on. `is_loose`: see `World.is_loose`."""
 
     updated: datetime
     number: int
@@ -71,9 +71,17 @@ class World:
         versions = self.records.get(ident, [])
         if updated < START or (versions and updated < versions[-1].updated) or not self._has_room(ident, updated):
             return False
-        is_loose = lateness > self.shape.lag
-        self.records.setdefault(ident, []).append(Version(updated, len(versions) + 1, is_deleted, is_loose))
+        version = Version(updated, len(versions) + 1, is_deleted, self.is_loose(lateness))
+        self.records.setdefault(ident, []).append(version)
         return True
+
+    def is_loose(self, lateness: int) -> bool:
+        """It comes later than the safety lag allows: by the source's clock, which the answers tell.
+
+        One answer of a clock that is days behind looks like an old copy from a cache, which must not hold a harvest
+        back; so no client can know such a clock in time, and the lag has to be enough by ours.
+        """
+        return lateness + self.shape.unseen_lag > self.shape.lag
 
     def _has_room(self, ident: str, updated: datetime) -> bool:
         """No step of the source's clock holds more than can be paged through: such a source cannot be read at all."""

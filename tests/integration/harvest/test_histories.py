@@ -6,6 +6,7 @@ it reaches so far, by a refresh if the record is known, and otherwise by a backf
 
 import logging
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -93,6 +94,15 @@ class TestClocks:
         shape = shaped(behind=60, lag=0)
         steps = (Step("pass", (100,)), *_PLAN_AND_WORK, Step("change", ("a", 0)), Step("pass", (100,)), *_PLAN_AND_WORK)
         await stage.stand(History(0, shape, steps))
+        assert await held(stage) == {"a": 1}
+
+    async def test_one_that_is_days_behind_cannot_be_known_and_the_safety_lag_has_to_be_enough(self, stage: Stage):
+        shape = shaped(inclusive=True, granularity=60, align="day", units=3, lag=172801, behind=259210, has_total=True)
+        steps = (Step("pass", (86399,)), *_PLAN_AND_WORK, Step("change", ("a", 0)))
+        await stage.play(History(0, shape, steps))  # it is late by our clock: a backfill brings it
+        assert await held(stage) == {"a": 1}
+        later = (*steps, Step("pass", (864000,)), *_PLAN_AND_WORK)
+        await stage.stand(History(0, replace(shape, lag=345600), later))
         assert await held(stage) == {"a": 1}
 
 
