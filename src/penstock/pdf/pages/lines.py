@@ -148,7 +148,7 @@ def lines_of(items: Sequence[Item]) -> list[Line]:
     for item in sorted(level, key=lambda item: (item.middle, item.x0, item.order)):
         for at in range(len(rows) - 1, max(-1, len(rows) - 4), -1):
             anchor, members = rows[at]
-            if _beside(anchor, item) and not any(_over(other, item) for other in members):
+            if _beside(anchor, item) and not any(_over(other, item) for other in members[-24:]):
                 members.append(item)
                 if abs(item.height - em) < abs(anchor.height - em):
                     rows[at] = (item, members)

@@ -400,6 +400,19 @@ class TestPictures:
         assert sum(block.kind is IMAGE for block in sheet.blocks()) == 3000
 
 
+class TestHostilePages:
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("step", [(0.0, 0.0), (1e-4, 0.0), (0.0, 1e-4), (1e-4, 1e-4)])
+    def test_ten_thousand_pieces_anywhere_are_told_once(self, step: tuple[float, float]):
+        spans = [
+            Span(f"s{at}", "12", Box(at * step[0], at * step[1], at * step[0] + 5e-5, at * step[1] + 5e-5), size=8)
+            for at in range(10_000)
+        ]
+        page = Page(1, WIDTH, HEIGHT, spans=spans)
+        arrange(page)
+        assert sum(len(block.spans) for block in page.blocks) == 10_000
+
+
 class TestPageNumbers:
     @pytest.mark.parametrize("words", ["7", "- 7 -", "Page 7 of 12", "第 7 页", "第7页 共12页", "7 / 12", "vii"])
     def test_a_number_in_the_margin_is_furniture(self, words: str):
