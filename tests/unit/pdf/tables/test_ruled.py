@@ -103,6 +103,15 @@ class TestDrawnCells:
         )
         assert grid(only(page))[3] == ["Aid", "", "0.9"]
 
+    def test_rows_above_the_first_figures_are_header_and_a_table_that_goes_on_has_none(self):
+        assert only(full_page()).header_rows == 1
+        page = SetPage()
+        page.rule_grid(XS, YS)
+        page.write_rows(
+            [45, 145, 245], 106, [["38", "Chain", "Piece"], ["39", "Cable", "Set"], ["40", "Plug", "Pair"]], 20
+        )
+        assert only(page).header_rows == 0
+
     def test_chinese_has_no_spaces_put_in(self):
         page = SetPage()
         page.rule_grid(XS[:3], [100, 130, 150])

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.pdf.pages.tables.columns import Gap, column_gaps
-from penstock.pdf.pages.tables.header import header_length, header_rows, headings
-from penstock.pdf.pages.tables.lines import Chunk, Line
+from penstock.pdf.pages.tables.header import MOST_LINES, header_length, header_rows, headings
+from penstock.pdf.pages.tables.lines import Chunk, Line, is_datum, joined
 from penstock.pdf.pages.tables.marks import Rule
 from penstock.pdf.pages.tables.rows import placed, row_groups
 
@@ -28,6 +28,17 @@ class Laid(NamedTuple):
     ys: list[float]
     pieces: list[Piece]
     header: int
+
+
+def header_of(pieces: Sequence[Piece], rows: int) -> int:
+    """How many rows of drawn cells are header: those above the first row of data; one if no row is told by figures."""
+    for row in range(min(rows, MOST_LINES)):
+        texts = {p.first: joined(chunk.text for chunk in p.chunks) for p in pieces if p.top <= row <= p.bottom}
+        data = [text for column, text in texts.items() if column > 0 and text]
+        figures = [text for text in data if is_datum(text)]
+        if is_datum(texts.get(0, "")) or (figures and 2 * len(figures) >= len(data)):
+            return row
+    return 1
 
 
 def lay_out(lines: Sequence[Line], rules: Sequence[Rule], gaps: Sequence[Gap], em: float) -> Laid:

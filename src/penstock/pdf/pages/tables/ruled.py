@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.pdf.pages.tables.aligned import Laid, Piece
+from penstock.pdf.pages.tables.aligned import Laid, Piece, header_of
 from penstock.pdf.pages.tables.columns import column_gaps, voters
 from penstock.pdf.pages.tables.judging import FEWEST_ROWS
 from penstock.pdf.pages.tables.lattice import Grid, Rect, grid_of
@@ -59,7 +59,7 @@ def ruled_table(across: list[Rule], down: list[Rule], words: Sequence[Word], mar
         Piece(rect.top, rect.bottom - 1, rect.left, rect.right - 1, [chunk for line in lines for chunk in line.chunks])
         for rect, lines in cells
     ]
-    return Laid(grid.xs, grid.ys, pieces, 1)
+    return Laid(grid.xs, grid.ys, pieces, header_of(pieces, grid.rows))
 
 
 def _is_crossed(word: Word, across: list[Rule], down: list[Rule], em: float) -> bool:
