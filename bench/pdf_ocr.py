@@ -57,7 +57,8 @@ def run(pages: int | None = None, *, with_errors: bool = True) -> dict[str, Any]
 
 async def _run(count: int | None, *, with_errors: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
-        pictures = _pictures(Path(name))[:count]
+        pictures = _pictures(Path(name))
+        pictures = pictures[:: max(1, len(pictures) // (count or len(pictures)))][:count]  # of all kinds
         book = _book(pictures, Path(name) / "scans.pdf")
         async with _reader() as reader:
             await _read(reader, _book(pictures[:1], Path(name) / "first.pdf"), PDF)  # the models are loaded now
@@ -167,8 +168,9 @@ def _book(pictures: Sequence[Path], path: Path) -> Path:
 async def _errors(reader: PageReader) -> dict[str, float]:
     wrong: dict[str, int] = defaultdict(int)
     letters: dict[str, int] = defaultdict(int)
-    for picture in _material():
-        (page,) = await _read(reader, picture, "image/png")
+    pictures = _material()
+    pages = await asyncio.gather(*(_read(reader, picture, "image/png") for picture in pictures))
+    for picture, (page,) in zip(pictures, pages, strict=True):
         truth = json.loads(picture.with_suffix(".json").read_text())
         for said, read in _lines(page, truth):
             for kind in ("all", "leaning" if truth["angle"] else "straight", "_".join(picture.name.split("_")[:2])):
