@@ -12,7 +12,8 @@ from typing import Literal
 
 Order = Literal["dmy", "mdy"]
 
-_CURRENCY = r"(?:rmb|cny|usd|eur|gbp|hkd|jpy|hk\$|us\$|cn¥|[¥$€£元圆])"
+_SIGNS = re.escape("".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) == "Sc"))
+_CURRENCY = rf"(?:rmb|cny|usd|eur|gbp|hkd|jpy|inr|krw|rs\.?|hk\$|us\$|cn¥|[{_SIGNS}元圆])"
 _MINUS = str.maketrans({"−": "-", "–": "-", "﹣": "-", "\N{FULLWIDTH HYPHEN-MINUS}": "-"})
 _NUMBER = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[-+])?\s*{_CURRENCY}?\s*(?P<sign2>[-+])?\s*(?P<digits>\d[\d,.' \u00a0\u202f]*\d|\d)"
