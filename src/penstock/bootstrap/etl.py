@@ -30,7 +30,7 @@ def _providers(parts: Parts) -> Shelf[OCRProvider]:
 
 def _processors(parts: Parts) -> Shelf[PostProcessor]:
     def memo_of(subject: Subject) -> StoredMemo:
-        return StoredMemo(parts.store, subject.task_id)
+        return StoredMemo(parts.store, subject)
 
     def llm(_tools: Tools) -> PostProcessor:
         return LlmProcessor(parts.llm, parts.settings.etl, memo_of)

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.extraction.ports import Subject
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.objectstore import ObjectStore
@@ -74,9 +75,9 @@ class Folder:
 class StoredMemo:
     """Small JSON values of one task by key: what was paid for once is not asked for again after a crash."""
 
-    def __init__(self, store: ObjectStore, task_id: int) -> None:
+    def __init__(self, store: ObjectStore, subject: Subject) -> None:
         self._store = store
-        self._task_id = task_id
+        self._root = f"etl/{subject.task_id}/memo-{subject.generation}"
 
     async def get(self, key: str) -> Any | None:
         try:
@@ -90,7 +91,7 @@ class StoredMemo:
         await self._store.put(self._name(key), json.dump_bytes(json.storable(value)))
 
     def _name(self, key: str) -> str:
-        return f"etl/{self._task_id}/memo/{hashlib.sha256(key.encode()).hexdigest()}.json"
+        return f"{self._root}/{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
 class StoredManuscript:

@@ -110,6 +110,7 @@ class Subject:
 
     task_id: int
     merchant_id: str
+    generation: int = 1  # counts the user's retries: each is asked anew
 
 
 @dataclass(frozen=True, slots=True)

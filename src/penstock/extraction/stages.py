@@ -145,7 +145,7 @@ async def _postprocess(shop: Workshop, held: Held) -> None:
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=held.task_id)
     rule = rule_content.restored(row["rule"])
     processor = shop.processor(rule.postprocess_mode)
-    subject = Subject(held.task_id, row["merchant_id"])
+    subject = Subject(held.task_id, row["merchant_id"], row["generation"])
     extract = await processor.process(rule, StoredManuscript(folder, manifest), subject, held.tell)
     failpoints.reach("etl.processed")
     _check(rule, extract)
