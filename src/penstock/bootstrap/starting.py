@@ -114,7 +114,8 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
-            uploads, await _examiner(settings, role, stack), _etl_desk(settings, database, redis, (store, uploads), stack),
+            uploads, await _examiner(settings, role, stack),
+            _etl_desk(settings, database, redis, (store, uploads), stack),
         )  # fmt: skip
         stack.push_async_callback(parts.close)
         yield parts

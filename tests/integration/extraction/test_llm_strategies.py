@@ -138,7 +138,7 @@ async def work(database_url: str, redis_url: str, store_url: str, port: str) -> 
     await database.open()
     llm = adapter(settings(OpenAiLike([], port=int(port))), database, redis, Keys("test"))
     store = open_store(store_url)
-    await made(llm, lambda subject: StoredMemo(store, subject.task_id))
+    await made(llm, lambda subject: StoredMemo(store, subject))
 
 
 class TestKilled:
@@ -171,7 +171,7 @@ class TestKilled:
                 killed.set()
             llm = adapter(settings(model), database, redis_client, keys)
             store = open_store(store_url)
-            extract = await made(llm, lambda subject: StoredMemo(store, subject.task_id))
+            extract = await made(llm, lambda subject: StoredMemo(store, subject))
             await llm.close()
         assert extract.data == expected()
         assert extract.metadata["remembered"] == kept == 3
