@@ -142,15 +142,23 @@ class TestRecognisers:
         (page,) = await reading
         assert texts(page) == ["Invoice 20417"]
 
-    async def test_of_pages_that_take_too_long_only_what_is_written_is_kept(self, pool, pdf_settings, saved):
+    async def test_of_a_page_that_takes_too_long_only_what_is_written_is_kept(self, pool, pdf_settings, saved):
         below = scan("Received in good order", "Signed by the keeper of goods", size=(1240, 400), letters=25)
-        written = WRITTEN.replace(b"20 130", b"40 380")
-        path = saved(scanned_pdf([(b"", scan("Invoice 20417")), (written, below)], size=(595, 400)))
+        path = saved(scanned_pdf([(WRITTEN.replace(b"20 130", b"40 380"), below)], size=(595, 400)))
         hasty = OcrSettings(processes=1, page_seconds="0.05")
         async with PageReader(pool, pdf_settings, hasty, SandboxSettings()) as reader:
-            pages = await read(reader, path, PDF)
-            assert [page.warnings for page in pages] == [["unreadable"], ["unreadable"]]
-            assert [" ".join(texts(page)) for page in pages] == ["", "Delivery note 88 of the northern store"]
+            (page,) = await read(reader, path, PDF)
             with pytest.raises(PenstockError) as refused:
                 await read(reader, saved(scanned_pdf([(b"", scan("Invoice 20417"))])), PDF)
+        assert (" ".join(texts(page)), page.warnings) == ("Delivery note 88 of the northern store", ["unreadable"])
         assert refused.value.code.code == "SECURITY_PARSE_TIMEOUT"
+
+    async def test_whoever_stops_reading_stops_the_work_and_the_next_reads_on(self, reader, saved):
+        frames = [scan(f"Page {at} of 6", size=(300, 110)) for at in range(1, 7)]
+        path = saved(saved_as(frames[0], "TIFF", save_all=True, append_images=frames[1:]))
+        pages = reader.pages(path, TIFF)
+        first = await anext(pages)
+        await pages.aclose()
+        assert not [task for task in asyncio.all_tasks() if "_recognise" in repr(task.get_coro())]
+        (last,) = await read(reader, path, TIFF, frozenset({1, 2, 3, 4, 5}))
+        assert (texts(first), texts(last)) == (["Page 1 of 6"], ["Page 6 of 6"])

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.pdf.ocr.bitmaps import Bitmap, Quads
 from penstock.pdf.ocr.engine import engine
 from penstock.pdf.ocr.found import Recognised
+from penstock.pdf.ocr.freeing import give_back
 from penstock.pdf.ocr.pictures import decode
 from penstock.pdf.ocr.rulings import find_rulings
 from penstock.pdf.ocr.upright import crop, further_turns, lean, refined, sides, straightened, turned, upright_lines
@@ -52,7 +53,10 @@ def recognise(file: BinaryIO, number: int, options: Mapping[str, Any]) -> Recogn
     else:
         drawn, dpi = drawn_page(file, number, looking.dpi, looking.max_pixels)
         bitmap = np.asarray(drawn)[:, :, ::-1]
-    return _in_regions(bitmap, dpi, looking) if looking.regions else _whole(bitmap, dpi, looking)
+    try:
+        return _in_regions(bitmap, dpi, looking) if looking.regions else _whole(bitmap, dpi, looking)
+    finally:
+        give_back()
 
 
 def _whole(bitmap: Bitmap, dpi: float, looking: Looking) -> Recognised:

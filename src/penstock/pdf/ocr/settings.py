@@ -22,7 +22,7 @@ class OcrSettings(SettingsGroup):
     )
     pages_per_process: PositiveInt = Field(200, description="A process is replaced after so many pages")
     growth: ByteSize = Field(
-        ByteSize(600 * _MiB), description="A process that keeps more memory than this after a page is replaced"
+        ByteSize(400 * _MiB), description="A process that keeps more memory than this after a page is replaced"
     )
     memory: ByteSize = Field(
         ByteSize(2048 * _MiB),
