@@ -1,8 +1,7 @@
 """Gives freed memory back to the system after a page.
 
 Lines of many lengths leave holes all over the heap, and without this a process seems to grow by some megabytes a page
-until it is replaced. Asking costs a few milliseconds; with it a process holds on to nothing but
-its models.
+until it is replaced. It costs a few milliseconds, and a process then holds on to little but its models.
 """
 
 import ctypes
