@@ -150,3 +150,12 @@ class TestDrawings:
         page = full_page()
         page.rule_grid([20, 492], [20, 1000])
         assert grid(only(page))[1] == ["Wok", "30 cm", "12.50"]
+
+    def test_a_page_of_countless_lines_and_words_is_not_looked_through(self):
+        page = SetPage()
+        for number in range(600):
+            page.rule(0, number * 1.5, 500, number * 1.5)
+            page.rule(number * 0.8, 0, number * 0.8, 1000)
+        for number in range(9000):
+            page.write(number % 90 * 5.0, number // 90 * 9.0, "a")
+        assert found(page) == []

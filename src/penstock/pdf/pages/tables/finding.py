@@ -16,6 +16,11 @@ from penstock.pdf.pages.tables.marks import marks as marks_of
 from penstock.pdf.pages.tables.regions import bounded, header_start, runs, text_columns
 from penstock.pdf.pages.tables.ruled import ruled_table, words_in
 
+# No page that people read has more; what has more is made to keep a machine busy, or a drawing.
+MOST_WORDS = 8_000
+MOST_RULINGS = 1_000
+MOST_LATTICES = 200  # the smallest are left out first
+
 Extent = tuple[float, float, float, float]
 
 
@@ -30,9 +35,13 @@ class Found:
 
 def find_tables(spans: Sequence[Span], rulings: Iterable[Ruling], size: tuple[float, float]) -> list[Table]:
     marks = marks_of(spans, rulings, size)
+    if len(marks.words) > MOST_WORDS:
+        return []
+    if len(marks.across) + len(marks.down) > MOST_RULINGS:
+        marks = marks._replace(across=[], down=[])
     found: list[Found] = []
     free = list(marks.words)
-    for across, down in sorted(lattices(marks), key=_area):
+    for across, down in sorted(lattices(marks), key=_area)[-MOST_LATTICES:]:
         table = _of_lattice(across, down, free, marks)
         if table is not None and not any(_overlap(table.box, other.box) for other in found):
             found.append(table)

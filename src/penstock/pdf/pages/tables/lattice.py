@@ -13,6 +13,7 @@ from penstock.pdf.pages.tables.marks import JOIN, Marks, Rule, Word, clusters
 TOUCH = 0.5  # letter heights: rulings that come this near to each other touch
 WALL = 0.6  # share of a cell's side that must be drawn for it to be a wall
 DOUBLE = 0.7  # letter heights: two rulings no further apart, with no word between, are a double line
+MOST_CELLS = 10_000  # more is a pattern, not a table
 OPEN_SIDE = 1.0  # letter heights: level rulings that run further past the last upright one have an open side there
 
 
@@ -106,7 +107,7 @@ def grid_of(across: list[Rule], down: list[Rule], words: Sequence[Word], em: flo
     inside = [w for w in words if xs[0] <= (w.x0 + w.x1) / 2 <= xs[-1] and ys[0] <= w.middle <= ys[-1]]
     xs = _without_double(xs, [(w.x0 + w.x1) / 2 for w in inside], em)
     ys = _without_double(ys, [w.middle for w in inside], em)
-    if len(xs) < 2 or len(ys) < 2:
+    if len(xs) < 2 or len(ys) < 2 or len(xs) * len(ys) > MOST_CELLS:
         return None
     grid = Grid(xs, ys)
     upright = _walls(xs, ys, down, em)

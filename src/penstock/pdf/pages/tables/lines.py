@@ -100,22 +100,33 @@ def is_datum(text: str) -> bool:
 def lines_of(words: Sequence[Word], em: float) -> list[Line]:
     """Each word joins the line whose last word it stands beside; a skewed line is followed from word to word."""
     open_lines: list[list[Word]] = []
+    shelves: dict[int, list[list[Word]]] = {}  # open lines by the height of their last word: only near ones are tried
     for word in sorted(words, key=lambda word: (word.x0, word.y0, word.text)):
-        best, best_off = None, 0.0
-        for line in open_lines:
-            last = line[-1]
-            shared = min(last.y1, word.y1) - max(last.y0, word.y0)
-            if shared < SAME_LINE * min(last.y1 - last.y0, word.y1 - word.y0):
-                continue
-            off = abs(last.y0 + last.y1 - word.y0 - word.y1)
-            if word.x0 >= last.x1 - em / 2 and (best is None or off < best_off):
-                best, best_off = line, off
+        shelf = int(word.middle // em)
+        near = [line for each in (shelf - 1, shelf, shelf + 1) for line in shelves.get(each, ())]
+        best = _line_of(word, near, em)
         if best is None:
-            open_lines.append([word])
+            best = []
+            open_lines.append(best)
         else:
-            best.append(word)
+            shelves[int(best[-1].middle // em)].remove(best)
+        best.append(word)
+        shelves.setdefault(shelf, []).append(best)
     found = [_line(line, em) for line in open_lines]
     return sorted(found, key=lambda line: (line.middle, line.x0))
+
+
+def _line_of(word: Word, lines: Sequence[list[Word]], em: float) -> list[Word] | None:
+    best, best_off = None, 0.0
+    for line in lines:
+        last = line[-1]
+        shared = min(last.y1, word.y1) - max(last.y0, word.y0)
+        if shared < SAME_LINE * min(last.y1 - last.y0, word.y1 - word.y0):
+            continue
+        off = abs(last.y0 + last.y1 - word.y0 - word.y1)
+        if word.x0 >= last.x1 - em / 2 and (best is None or off < best_off):
+            best, best_off = line, off
+    return best
 
 
 def _line(words: list[Word], em: float) -> Line:
