@@ -55,6 +55,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     reading: int = 1  # how often the list has been begun
     known: int = 0  # different ids that the readings before this one found
     total: int | None = None  # the largest total that the source named in this reading
+    has_grown: bool = False  # it has named a larger one than before: an estimate, or items come
     faulty: int = 0  # items of this reading without a readable id
     safe_to: datetime | None = None  # the source's clock was behind: nothing after this may be closed
     held: str | None = None  # what the page before held, as a hash
@@ -160,10 +161,8 @@ class Course:
 
     def restart(self, position: Position, known: int = 0) -> Position:
         """The list from the beginning; pending ids stay pending."""
-        first = self.begin(anew=position.page == 0)
-        return msgspec.structs.replace(
-            first, pending=position.pending, reading=position.reading + 1, known=known or position.known
-        )
+        first, known = self.begin(anew=position.page == 0), known or position.known
+        return msgspec.structs.replace(first, pending=position.pending, reading=position.reading + 1, known=known)
 
     def may_restart(self, ask: Ask, position: Position) -> bool:
         """The source refused: perhaps only the token, which it may have forgotten."""
@@ -178,14 +177,9 @@ class Course:
         if position.pending and (position.is_listed or len(position.pending) >= self.spec.batching.two_phase.threshold):
             return Ask(Phase.DETAIL, self.slice.span, ids=self._next_ids(position))
         return Ask(
-            Phase.LIST,
-            self._span(position),
-            position.page,
-            position.offset,
-            self.spec.pagination.page_size,
-            position.token,
-            position.url,
-        )
+            Phase.LIST, self._span(position), position.page, position.offset, self.spec.pagination.page_size,
+            position.token, position.url,
+        )  # fmt: skip
 
     def _next_ids(self, position: Position) -> tuple[str, ...]:
         return position.pending[: position.detail_size or self.spec.batching.id_batch_size]
@@ -221,6 +215,7 @@ class Course:
         position = msgspec.structs.replace(
             position,
             total=max((n for n in (position.total, page.total) if n is not None), default=None),
+            has_grown=position.has_grown or _is_larger(page.total, position.total),
             faulty=position.faulty + (0 if position.is_probe else _without_id(page)),
             pending=position.pending + tuple(dict.fromkeys(page.ids)) if self.is_two_phase else (),
         )
@@ -326,8 +321,8 @@ class Course:
 
     def _has_shifted(self, position: Position, page: Page) -> bool:
         """Items left while pages were counted: what slipped by in the reading before may have done so again."""
-        last, largest = page.total, position.total
-        return self.spec.pagination.type in _COUNTED and last is not None and largest is not None and last < largest
+        has_fallen = _is_larger(position.total, page.total) and not position.has_grown
+        return has_fallen and self.spec.pagination.type in _COUNTED
 
     def _is_cut_off(self, position: Position, page: Page) -> bool:
         """More than can be paged through, of a source that is not to be asked in smaller windows."""
@@ -388,6 +383,10 @@ def _asks_for_size(spec: Spec) -> bool:
     http = spec.http
     templates = (http.path_template, *http.query_template.values(), *http.body_template.values())
     return any("page.size" in template for template in templates)
+
+
+def _is_larger(total: int | None, before: int | None) -> bool:
+    return total is not None and before is not None and total > before
 
 
 def _without_id(page: Page) -> int:

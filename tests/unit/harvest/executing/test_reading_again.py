@@ -66,6 +66,12 @@ class TestReadingAgain:
         assert isinstance(after, Overflow)
         assert (after.rest, after.pages) == (DAY, 3)
 
+    def test_a_total_that_also_grows_is_an_estimate_and_ends_with_the_first_reading_without_news(self):
+        wavering = [page(10, total=24), page(10, 10, total=25), page(3, 20, total=24)]
+        after = walk(self.ROAD, wavering * 2)[-1]
+        assert after.is_finished
+        assert after.is_short
+
     def test_where_it_cannot_be_cut_the_difference_is_noted(self):
         road = course(pagination={"type": "OFFSET", "pageSize": 10}, window={"granularity": "1d"})
         after = walk(road, [page(10, total=15), page(4, 10, total=14)] * 4)[-1]
