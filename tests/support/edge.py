@@ -13,19 +13,32 @@ from typing import Any
 
 from penstock.documents import CallLimits, Desk, DocumentSettings, job_snapshot
 from penstock.documents.orphan_settings import OrphanSettings
+from penstock.extraction.desk import EtlDesk
+from penstock.extraction.ports import Tools
+from penstock.extraction.processors.by_rules import RulesProcessor
+from penstock.extraction.processors.llm import LlmProcessor
+from penstock.extraction.processors.skip import SkipProcessor
+from penstock.extraction.providers import ocr_providers, post_processors
+from penstock.extraction.runstate import RunStates
+from penstock.extraction.settings import EtlSettings
+from penstock.extraction.workshop import Shelves, Workshop
 from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.settings import HarvestSettings
+from penstock.kernel.breaker import Breaker
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
 from penstock.kernel.objectstores import LocalStore
+from penstock.kernel.queue import Queue
 from penstock.kernel.rategate import ForgivingGate, RateGate
 from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.webhooks import WebhookSettings
+from penstock.llm.adapter import Llm
+from penstock.llm.settings import LlmSettings
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Uploads, UploadSettings
 
@@ -40,6 +53,7 @@ class EdgeSettings:
     webhooks: WebhookSettings
     documents: DocumentSettings
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
+    etl: EtlSettings = field(default_factory=EtlSettings)
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,8 @@ class EdgeParts:
     desk: Desk
     limits: CallLimits
     harvest: HarvestDesk
+    etl: EtlDesk
+    workshop: Workshop
 
 
 @asynccontextmanager
@@ -91,12 +107,37 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         store, address = LocalStore(place / "store"), (place / "store").as_uri()
         desk = Desk(database, store, redis, keys, _nobody(), documents, uploads, address, "edge-1")
         harvest = HarvestDesk(database, RateGate(redis, keys, clock=clock), HarvestSettings(), clock)
-        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits, harvest)
+        etl, llm = _etl(settings.etl, desk), Llm(LlmSettings(), database, harvest.gate, Breaker(redis, keys), clock)
+        shop = _workshop(etl, llm, desk.examiner)
+        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits, harvest, etl, shop)
+        await llm.close()
         await harvest.close()
         uploads.close()
     await hub.close()
     await health.close()
     await identity.close()
+
+
+def _etl(settings: EtlSettings, desk: Desk) -> EtlDesk:
+    """Nobody takes from its queue."""
+    states = RunStates(desk.redis, desk.keys, settings, SystemClock())
+    queue = Queue(desk.redis, desk.keys, settings.arq_queue_name)
+    return EtlDesk(desk.database, desk.store, queue, states, settings, desk.uploads.directory)
+
+
+def _workshop(etl: EtlDesk, llm: Llm, examiner: Examiner) -> Workshop:
+    """It reads nothing, and there is no model; rules can be tried."""
+
+    async def uncounted(_path: Path, _media_type: str) -> int:
+        raise AssertionError("nothing is read here")
+
+    processors = post_processors(
+        llm=lambda _tools: LlmProcessor(llm, etl.settings),
+        skip=lambda _tools: SkipProcessor(),
+        rules=lambda _tools: RulesProcessor(),
+    )
+    tools = Tools(SystemClock(), uncounted, llm)
+    return Workshop(etl, examiner, tools, Shelves(ocr_providers(), processors), "edge-1")
 
 
 def _nobody() -> Examiner:

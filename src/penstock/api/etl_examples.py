@@ -36,6 +36,14 @@ TASK: Document = {
     "started_at": "2026-03-02T09:00:05Z",
     "finished_at": _ENDED,
 }
+MARKDOWN = "<!-- page 1 -->\n\n# Invoice\n\nNo. INV-1042\n\n| Item | Amount |\n| --- | --- |\n| Cups | 1,280.50 |\n"
+IMAGE = "5feceb66ffc86f38d952786c6d696c79.png"
+PAGE: Document = {
+    "number": 1,
+    "width": 595.0,
+    "height": 842.0,
+    "spans": [{"id": "s4", "text": "INV-1042", "box": [0.61, 0.08, 0.74, 0.1], "size": 10.0}],
+}
 RUNNING: Document = TASK | {
     "status": "mineru_parsing",
     "phase": "ocr",

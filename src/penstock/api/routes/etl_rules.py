@@ -125,8 +125,8 @@ async def list_rules(
     request: Request,
     caller: SignedIn,
     *,
-    after: Annotated[int, Query(ge=0, le=LARGEST_ID, description="`next_after` of the part before")] = 0,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most")] = 50,
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID, description="`next_after` of the part before", examples=[7])] = 0,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most", examples=[50])] = 50,
 ) -> EtlRules:
     """Those of the caller's merchant and those for everybody."""
     parts: Parts = request.app.state.parts

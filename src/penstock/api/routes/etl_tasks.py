@@ -46,12 +46,21 @@ _ACCEPTED = answer(
 )
 _NO_TASK = may_fail_with(error_codes.ETL_TASK_NOT_FOUND)
 _NO_PART = may_fail_with(error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_ARTEFACT_GONE)
+
+
+def _stored(example: examples.Document) -> dict[str, Any]:
+    content = {"application/json": {"schema": {"type": "object"}, "example": example}}
+    return {"description": "As stored", "content": content}
+
+
 _MARKDOWN: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The document", "content": {"text/markdown": {"schema": {"type": "string"}}}}
+    200: {
+        "description": "The document",
+        "content": {"text/markdown": {"schema": {"type": "string"}, "example": examples.MARKDOWN}},
+    }
 }
-_JSON: dict[int | str, dict[str, Any]] = {
-    200: {"description": "As stored", "content": {"application/json": {"schema": {"type": "object"}}}}
-}
+_PAGE: dict[int | str, dict[str, Any]] = {200: _stored(examples.PAGE)}
+_RESULT: dict[int | str, dict[str, Any]] = {200: _stored(examples.TASK["result"])}
 _PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The picture", "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -195,7 +204,7 @@ async def get_markdown(request: Request, caller: SignedIn, task_id: TaskId) -> R
     "/api/v1/etl/tasks/{task_id}/pages/{page_number}",
     summary="One page, with the place of every piece of text",
     response_class=Response,
-    responses=_JSON,
+    responses=_PAGE,
     openapi_extra=may_fail_with(
         error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_ARTEFACT_GONE, error_codes.PAGE_NOT_FOUND
     ),
@@ -212,7 +221,7 @@ async def get_page(request: Request, caller: SignedIn, task_id: TaskId, page_num
     "/api/v1/etl/tasks/{task_id}/result",
     summary="The whole result",
     response_class=Response,
-    responses=_JSON,
+    responses=_RESULT,
     openapi_extra=_NO_PART,
 )
 async def get_result(request: Request, caller: SignedIn, task_id: TaskId) -> Response:
@@ -232,7 +241,9 @@ async def get_image(
     request: Request,
     caller: SignedIn,
     task_id: TaskId,
-    name: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,200}$", description="As the markdown names it")],
+    name: Annotated[
+        str, Path(pattern=r"^[A-Za-z0-9_.-]{1,200}$", description="As the markdown names it", examples=[examples.IMAGE])
+    ],
 ) -> Response:
     """A picture that the reading has stored."""
     parts: Parts = request.app.state.parts
