@@ -197,6 +197,13 @@ class TestFiles:
             assert path.read_bytes() == b"y" * MIB
         assert (await store.head("a/b")).size == MIB
 
+    async def test_a_copy_is_made_where_it_is_wanted_and_not_left_there(self, place, tmp_path):
+        await place.store.put("a/b", b"y")
+        async with place.store.on_disk("a/b", tmp_path / "some" / "cache") as path:
+            assert path.read_bytes() == b"y"
+            assert place.kind == "file" or path.parent == tmp_path / "some" / "cache"
+        assert path.exists() == (place.kind == "file")
+
     async def test_one_that_is_not_there_is_not_found(self, store):
         with pytest.raises(PenstockError) as raised:
             async with store.on_disk("a/b"):

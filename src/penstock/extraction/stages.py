@@ -90,7 +90,7 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
     notebook = StoreNotebook(folder, held.lease.token, held.tell)
     await notebook.open()
     try:
-        async with shop.desk.store.on_disk(row["source_key"]) as path:
+        async with shop.desk.store.on_disk(row["source_key"], shop.desk.settings.cache_dir) as path:
             await _inspect(shop, row["media_type"], path)
             digest = await asyncio.to_thread(sha256_of, path)
             document = Document(path, row["filename"], row["media_type"], row["size_bytes"], digest)

@@ -66,8 +66,9 @@ class ObjectStore(Protocol):
     def stream(self, key: str) -> AsyncIterator[bytes]:
         """The object in pieces; NOT_FOUND comes with the first."""
 
-    def on_disk(self, key: str) -> AbstractAsyncContextManager[Path]:
-        """The object as a file to read, as long as the block lasts; programs that want a path get it so."""
+    def on_disk(self, key: str, directory: Path | None = None) -> AbstractAsyncContextManager[Path]:
+        """The object as a file to read, as long as the block lasts; programs that want a path get it so. Where a copy
+        is needed it is made in `directory`, or where the system has its temporary files."""
 
     async def free_bytes(self) -> int | None:
         """Room that is left; None where the store has no end."""

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 
 from penstock.api import etl_examples as examples
-from penstock.api.examples import answer
+from penstock.api.examples import Document, answer
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID, PageNumber
@@ -48,7 +48,7 @@ _NO_TASK = may_fail_with(error_codes.ETL_TASK_NOT_FOUND)
 _NO_PART = may_fail_with(error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_ARTEFACT_GONE)
 
 
-def _stored(example: examples.Document) -> dict[str, Any]:
+def _stored(example: Document) -> dict[str, Any]:
     content = {"application/json": {"schema": {"type": "object"}, "example": example}}
     return {"description": "As stored", "content": content}
 

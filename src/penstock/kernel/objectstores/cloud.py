@@ -52,9 +52,13 @@ class CloudStore(Reading):
         await self.put(key, path)
 
     @asynccontextmanager
-    async def on_disk(self, key: str) -> AsyncIterator[Path]:
+    async def on_disk(self, key: str, directory: Path | None = None) -> AsyncIterator[Path]:
         """A temporary copy."""
-        with tempfile.NamedTemporaryFile(prefix="penstock-") as copy:
+        with wrapped(key, writing=True):
+            if directory is not None:
+                await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True)
+            opened = tempfile.NamedTemporaryFile(prefix="penstock-", dir=directory)  # noqa: SIM115  closed below
+        with opened as copy:
             async for piece in self.stream(key):
                 with wrapped(key, writing=True):
                     await asyncio.to_thread(copy.write, piece)

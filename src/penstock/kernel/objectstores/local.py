@@ -60,7 +60,7 @@ class LocalStore(Reading):
             await self.put(key, path)
 
     @asynccontextmanager
-    async def on_disk(self, key: str) -> AsyncIterator[Path]:
+    async def on_disk(self, key: str, directory: Path | None = None) -> AsyncIterator[Path]:  # noqa: ARG002  no copy
         path = self._root / check_key(key)
         if not await asyncio.to_thread(path.is_file):
             raise PenstockError(error_codes.NOT_FOUND, key=key)
