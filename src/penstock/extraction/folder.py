@@ -59,6 +59,16 @@ class Folder:
                 return None
             raise
 
+    async def is_whole(self) -> bool:
+        """Whether a later stage can go on from here: sealed, and with the markdown that the manifest names."""
+        manifest = await self.manifest()
+        try:
+            return manifest is not None and bool(await self.store.head(manifest.markdown_key))
+        except PenstockError as missing:
+            if missing.code is error_codes.NOT_FOUND:
+                return False
+            raise
+
     async def seal(self, manifest: Manifest) -> Manifest:
         """The manifest that is there afterwards: of several readers the first has its way."""
         if await self.store.put_if_absent(self.key("manifest.json"), msgspec.json.encode(manifest)):
@@ -106,7 +116,13 @@ class StoredManuscript:
         self.metadata: Mapping[str, Any] = manifest.metadata
 
     async def markdown(self) -> str:
-        return (await self._folder.store.get(self.markdown_key)).decode()
+        """ETL_ARTEFACT_GONE where somebody has cleared the store since."""
+        try:
+            return (await self._folder.store.get(self.markdown_key)).decode()
+        except PenstockError as missing:
+            if missing.code is error_codes.NOT_FOUND:
+                raise PenstockError(error_codes.ETL_ARTEFACT_GONE, key=self.markdown_key) from None
+            raise
 
     def pages(self) -> AsyncIterator[Page]:
         return pages_in_order(self._folder, self._manifest.parts)

@@ -23,7 +23,8 @@ async def retry(
     """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help."""
     async with desk.database.transaction() as tx:
         row = visible(await store.find(tx, task_id), task_id, caller)
-    if from_stage is Stage.POSTPROCESS and await Folder(desk.store, task_id, row["ocr_generation"]).manifest() is None:
+    folder = Folder(desk.store, task_id, row["ocr_generation"])
+    if from_stage is Stage.POSTPROCESS and not await folder.is_whole():
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id)
     async with desk.database.transaction() as tx:
         row = visible(await store.lock(tx, task_id), task_id, caller)
@@ -37,8 +38,8 @@ async def retry(
             "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
             "progress": 0 if from_stage is Stage.OCR else 80,
         }  # fmt: skip
-        if from_stage is Stage.OCR:
-            changes["ocr_generation"] = generation
+        if from_stage is Stage.OCR:  # pointers are only to what a later retry can go on from
+            changes |= {"ocr_generation": generation, "metadata": json.dumps({})}
         if newest_rule:
             rule = await rules.rule_for(tx, row["rule_id"], caller, desk.settings)
             changes |= {"rule": json.dumps(rule_content.snapshot(rule)), "rule_version": rule.version}

@@ -88,13 +88,16 @@ async def lock(tx: Tx, rule_id: int) -> dict[str, Any] | None:
     )  # fmt: skip
 
 
-async def listed(tx: Tx, merchant_id: str | None, after: int, limit: int) -> list[dict[str, Any]]:
-    """By number; no merchant: everybody's."""
+async def listed(
+    tx: Tx, merchant_id: str | None, after: int, limit: int, *, also: int | None = None
+) -> list[dict[str, Any]]:
+    """By number; no merchant: everybody's. `also` is listed whoever asks."""
     return await fetch_all(
         tx,
         "select * from etl_rule where deleted_at is null and rule_id > %(after)s"
-        " and (%(merchant)s::text is null or merchant_id = %(merchant)s) order by rule_id limit %(limit)s",
-        {"merchant": merchant_id, "after": after, "limit": limit},
+        " and (%(merchant)s::text is null or merchant_id = %(merchant)s or rule_id = %(also)s)"
+        " order by rule_id limit %(limit)s",
+        {"merchant": merchant_id, "after": after, "limit": limit, "also": also},
     )
 
 

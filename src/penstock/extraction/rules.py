@@ -107,15 +107,11 @@ async def find_rule(tx: Tx, caller: Caller, rule_id: int, settings: EtlSettings)
 async def find_rules(
     tx: Tx, caller: Caller, settings: EtlSettings, *, after: int = 0, limit: int = 50
 ) -> list[KeptRule]:
-    """Up to `limit` by number, beginning after one. The built-in rule is the first, then the default for everybody."""
-    merchant = None if caller.sees_all else caller.merchant_id
+    """Up to `limit` by number, beginning after one; the built-in rule is the first."""
+    merchant, default = None if caller.sees_all else caller.merchant_id, settings.global_rule_id
     first = [KeptRule(BUILT_IN)] if after < BUILT_IN_ID else []
-    default = settings.global_rule_id
-    if first and default not in (None, BUILT_IN_ID):
-        row = await rule_store.find(tx, default or 0)
-        first += [_kept(row, is_system=True)] if row is not None else []
-    rows = await rule_store.listed(tx, merchant, max(after, BUILT_IN_ID), limit)
-    return [*first, *(_kept(row) for row in rows if row["rule_id"] != default)][:limit]
+    rows = await rule_store.listed(tx, merchant, max(after, BUILT_IN_ID), limit, also=default)
+    return [*first, *(_kept(row, is_system=row["rule_id"] == default) for row in rows)][:limit]
 
 
 async def find_versions(

@@ -51,6 +51,8 @@ def of_row(row: Mapping[str, Any]) -> RunState:
     facts = {name: _plain(row[name]) for name in _FACTS} | {
         "attempts": {Stage.OCR: row["ocr_attempts"], Stage.POSTPROCESS: row["postprocess_attempts"]},
         "artifacts": row["metadata"].get("artifacts", {}),
+        "pages": None,  # of the stage before, and the pause that is over, are not told on
+        "next_attempt_at": None,
     }
     return RunState(
         row["task_id"], row["generation"], row["lease_token"], status, Stage(row["phase"]), row["progress"], facts

@@ -69,7 +69,8 @@ async def fail(held: Held, failure: PenstockError) -> None:
         later = now + timedelta(seconds=after)
         await leases.settle(tx, TASKS, held.lease, {column: attempts, "due_at": later, "updated_at": now})
     state = runstate.of_row(held.row | {column: attempts})
-    await held.show(state.progress, error=error, next_attempt_at=later.isoformat())
+    told = {"error": error, "next_attempt_at": later.isoformat(), "attempts": state.facts["attempts"]}
+    await held.show(state.progress, **told)
     await desk.wake(state, after=after)
     log.warning("etl.tried_again", task=held.task_id, stage=stage, attempt=attempts, code=failure.code.code)
 
