@@ -57,6 +57,18 @@ class TestRunStateInRedis:
         assert await states.write(runstate.of_row(row)) is False
         assert (await mina.state(task_id))["status"] == "completed"
 
+    async def test_pages_and_pauses_of_the_stage_before_are_not_told_on(self, queuer):
+        """阶段切换时应更新 Redis 中的阶段与进度"""
+        task_id, states = await queuer.submit(PAGE), queuer.parts.etl.states
+        await states.note(task_id, pages={"done": 3, "total": 3}, next_attempt_at="2026-03-02T09:00:04Z")
+        before = await queuer.task(task_id)
+        assert before["pages"] == {"done": 3, "total": 3}
+        row = await queuer.row(task_id)
+        advanced = row | {"phase": "postprocess", "started_at": row["created_at"], "lease_token": 1, "progress": 80}
+        assert await states.write(runstate.of_row(advanced)) is True
+        after = await queuer.task(task_id)
+        assert (after["status"], after["pages"], after["next_attempt_at"]) == ("llm_processing", None, None)
+
     async def test_an_end_is_in_postgresql_and_for_a_shorter_time_in_redis(self, alice):
         """运行态与终态并存"""
         task_id = await alice.submit(PAGE)
