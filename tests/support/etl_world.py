@@ -237,6 +237,7 @@ def _settings(home: Path, database_url: str, redis_url: str) -> dict[str, str]:
         "PENSTOCK_LLM_BREAKER_RATIO": "1",
         "PENSTOCK_MINERU_POLL_FIRST_SECONDS": "0.02",
         "PENSTOCK_MINERU_POLL_MOST_SECONDS": "0.04",
+        "ETL_LEASE_SECONDS": "300",  # a renewal is a write, and writes are counted
         "ETL_OCR_MAX_ATTEMPTS": "2",
         "ETL_POSTPROCESS_MAX_ATTEMPTS": "3",
         "ETL_RETRY_BACKOFF_BASE_SECONDS": "0.1",

@@ -2,16 +2,20 @@
 
 import asyncio
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from tests.standins.openai_like import refused, says
-from tests.support.etl_world import TASKS, waits_for
+from tests.support.etl_world import NOBODY, TASKS, waits_for
 from tests.support.pdfs import text_pages
+
+from penstock.extraction.stages import run_stage
+from penstock.extraction.states import Stage
 
 SCHEMA = {"type": "object", "properties": {"animal": {"type": "string"}}, "required": ["animal"]}
 PAGE = text_pages(1, lines=3)
 FOX = says({"animal": "fox"})
+PATIENT = {"ETL_RETRY_BACKOFF_BASE_SECONDS": "600", "ETL_RETRY_BACKOFF_MAX_SECONDS": "600"}
 NONSENSE = says({"plant": 1})
 
 
@@ -158,21 +162,42 @@ class TestByItself:
         assert (made["error"]["stage"], made["error"]["code"]) == ("postprocess", "LLM_UNAVAILABLE")
         assert (len(world.model.asked), world.mineru.calls["submit"]) == (3, 1)
 
-    async def test_a_pause_is_told_and_forgotten_when_it_is_over(self, world, mina):
+    async def test_a_pause_is_kept_told_and_forgotten_when_it_is_over(self, world, mina):
         """阶段重试策略可配置：退避"""
-        leave = asyncio.Event()
-        world.model.script = [refused(429, retry_after="1"), waits_for(leave, {"animal": "fox"})]
+        world.model.script, leave = [FOX], asyncio.Event()
         task_id = await mina.submit(PAGE, rule_id=await mina.rule(json_schema=SCHEMA))
-        pause = await mina.shown(task_id, lambda told: told["next_attempt_at"], "pauses")
+        await mina.ended(task_id)
+        patient = await world.somebody(mina.merchant, **NOBODY, **PATIENT)
+        world.model.script = [refused(500)]
+        await patient.retry(task_id, "postprocess")
+        assert await run_stage(patient.parts.workshop, Stage.POSTPROCESS, task_id)
+        pause = await patient.task(task_id)
         assert (pause["status"], pause["attempts"]) == ("llm_processing", {"ocr": 0, "postprocess": 1})
-        assert pause["error"]["code"] == "LLM_RATE_LIMITED"
         due = datetime.fromisoformat(pause["next_attempt_at"])
-        assert due > (await mina.row(task_id))["updated_at"]
-        again = await mina.shown(task_id, lambda _: len(world.model.asked) == 2, "is tried again")
-        assert (again["next_attempt_at"], again["error"]["code"]) == (None, "LLM_RATE_LIMITED")
+        assert due - (await patient.row(task_id))["updated_at"] > timedelta(minutes=1)
+        asked = len(world.model.asked)
+        assert not await run_stage(patient.parts.workshop, Stage.POSTPROCESS, task_id)  # woken too early
+        assert len(world.model.asked) == asked
+
+        world.model.script = [waits_for(leave, {"animal": "fox"})]
+        await patient.rows("update etl_task set due_at = now() where task_id = %s", task_id)
+        attempt = asyncio.create_task(run_stage(patient.parts.workshop, Stage.POSTPROCESS, task_id))
+        again = await patient.shown(task_id, lambda _: len(world.model.asked) > asked, "is tried again")
+        assert (again["next_attempt_at"], again["error"]["code"]) == (None, "LLM_UNAVAILABLE")
         leave.set()
-        task = await mina.ended(task_id)
+        await attempt
+        task = await patient.ended(task_id)
         assert (task["status"], task["error"], task["attempts"]["postprocess"]) == ("completed", None, 1)
+
+    async def test_two_retries_at_once_are_one(self, world, mina):
+        """从指定阶段重试：并发重试"""
+        task_id = await mina.submit(PAGE)
+        await mina.ended(task_id)
+        answers = await asyncio.gather(*(mina.retry(task_id, "ocr") for _ in range(4)))
+        assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+        await mina.ended(task_id)
+        assert (await mina.row(task_id))["generation"] == 2
+        assert world.mineru.calls["submit"] == 2
 
     async def test_what_no_attempt_can_mend_fails_at_once(self, alice):
         """阶段重试策略可配置：不可重试的错误"""
