@@ -16,6 +16,7 @@ from penstock.kernel.redis import RedisTrouble
 
 log = structlog.get_logger(__name__)
 
+_MOST_WAKE_UPS = 20
 JOBS = {Stage.OCR: "etl_ocr", Stage.POSTPROCESS: "etl_postprocess"}
 
 
@@ -31,13 +32,26 @@ class EtlDesk:
     uploads: Path  # where finished uploads lie
 
     async def wake(self, row: RunState, *, after: float = 0.0) -> None:
-        """Ask a worker to do the stage that is due. Lost wake-ups cost seconds: the sweep asks again."""
+        """Ask a worker to do the stage that is due. Lost wake-ups cost seconds: the sweep asks again.
+
+        A worker may die between taking the wake-up and claiming the task. Its wake-up stays where it is, so there is
+        another beside it; one too many finds nothing to do.
+        """
         once = f"{row.phase}:{row.task_id}:{row.generation}:{row.token}"
+        delay = timedelta(seconds=after) if after else None
         try:
-            delay = timedelta(seconds=after) if after else None
-            job_id = await self.queue.wake(JOBS[row.phase], row.task_id, once=once, after=delay)
+            for name in (once, *(f"{once}:{number}" for number in range(1, _MOST_WAKE_UPS))):
+                job_id = await self.queue.wake(JOBS[row.phase], row.task_id, once=name, after=delay)
+                if job_id is not None:
+                    await self.states.note(row.task_id, job_id=job_id)
+                if job_id is not None or not await self.queue.is_taken(name):
+                    return
         except RedisTrouble:
             log.info("etl.wake_up_lost", task=row.task_id)
-            return
-        if job_id is not None:
-            await self.states.note(row.task_id, job_id=job_id)
+
+    async def forget_wake_up(self, row: RunState) -> None:
+        """The worker that was woken by it is lost."""
+        try:
+            await self.queue.forget(f"{row.phase}:{row.task_id}:{row.generation}:{row.token - 1}")
+        except RedisTrouble:
+            log.info("etl.wake_up_not_forgotten", task=row.task_id)

@@ -1,8 +1,8 @@
 """Where the artefacts of one reading lie, and the notebook that a provider writes them through.
 
 `etl/{task}/{generation}/` holds pages in parts, pictures, what a provider asked to remember, the markdown, and last the
-manifest: whoever finds one need not read the document again. A part's name has the lease's token in it, so a worker
-that is late writes beside its successor, never over it. Invariant: a page that was recognised is stored at once; pages
+manifest: whoever finds one need not read the document again. Names have the lease's token in them, so a worker that is
+late writes beside its successor, never over it. Invariant: a page that was recognised is stored at once; pages
 that were only read (a hundred in a second) are stored together, and a kill costs them two seconds of reading.
 """
 
@@ -151,7 +151,7 @@ class StoreNotebook:
 
     def __init__(self, folder: Folder, token: int, tell: Any) -> None:
         self._folder = folder
-        self._token = token
+        self.token = token
         self._tell = tell
         self._notes: dict[str, Any] = {}
         self._waiting: list[Page] = []
@@ -164,11 +164,8 @@ class StoreNotebook:
         for key in await self._folder.listed("pages"):
             self.parts[key] = [page.number for page in await self._folder.part(key)]
         self.images = await self._folder.listed("images")
-        try:
-            self._notes = json.loads(await self._folder.store.get(self._folder.key("notes.json")))
-        except PenstockError as missing:
-            if missing.code is not error_codes.NOT_FOUND:
-                raise
+        if notes := await self._folder.listed("notes"):  # the newest worker's; each began with those before it
+            self._notes = json.loads(await self._folder.store.get(notes[-1]))
 
     @property
     def remembered(self) -> Mapping[str, Any]:
@@ -176,7 +173,7 @@ class StoreNotebook:
 
     async def remember(self, **facts: Any) -> None:
         self._notes = {**self._notes, **facts}
-        await self._folder.store.put(self._folder.key("notes.json"), json.dump_bytes(self._notes))
+        await self._folder.store.put(self._folder.key(f"notes/{self.token:08}.json"), json.dump_bytes(self._notes))
         failpoints.reach("etl.remembered")
 
     async def pages_done(self) -> frozenset[int]:
@@ -194,7 +191,7 @@ class StoreNotebook:
         if not self._waiting:
             return
         pages, self._waiting = self._waiting, []
-        key = self._folder.key(f"pages/{self._token:08}-{pages[0].number:06}.json")
+        key = self._folder.key(f"pages/{self.token:08}-{pages[0].number:06}.json")
         await self._folder.store.put(key, _pages_out.encode(pages))
         self.parts[key] = [page.number for page in pages]
         failpoints.reach("etl.pages_stored")

@@ -7,7 +7,7 @@ stored, and the task is completed. No transaction is open while either works.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -21,7 +21,7 @@ from penstock.extraction.states import Stage
 from penstock.extraction.workshop import Workshop
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.disk import sha256_of
-from penstock.kernel.errors import PenstockError, reason_of
+from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.schemas import errors_of
 from penstock.pdf.pages.furniture import RunningHeads, edges_of
 from penstock.pdf.pages.markdown import stream_markdown
@@ -29,11 +29,13 @@ from penstock.pdf.pages.markdown import stream_markdown
 log = structlog.get_logger(__name__)
 
 SKIP = "skip"
+_UNTIL_IT_IS_BACK = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 _NOT_OURS = (error_codes.LEASE_LOST, error_codes.STATE_CHANGED)
 
 
 async def run_stage(shop: Workshop, stage: Stage, task_id: int) -> bool:
     """What an ARQ job does. False: there was nothing to do for us."""
+    failpoints.reach(f"etl.{stage}_taken")
     held = await claim(shop.desk, task_id, stage, shop.owner)
     if held is None:
         return False
@@ -55,23 +57,31 @@ async def run_stage(shop: Workshop, stage: Stage, task_id: int) -> bool:
 
 
 async def _settle_failure(held: Held, failure: PenstockError) -> None:
-    if failure.code in _NOT_OURS:
+    """A database that was away is no fault of the document: that counts neither as an attempt nor as a lost worker."""
+    late = failure
+    if failure.code not in (*_NOT_OURS, error_codes.DB_UNAVAILABLE):
+        try:
+            return await settling.fail(held, failure)
+        except PenstockError as too_late:
+            late = too_late
+    if late.code in _NOT_OURS:
         log.info("etl.taken_away", task=held.task_id, stage=held.stage)
-        return
-    try:
-        await settling.fail(held, failure)
-    except PenstockError as late:
-        if late.code not in _NOT_OURS:
-            raise
-        log.info("etl.taken_away", task=held.task_id, stage=held.stage)
+        return None
+    raise_unless_unavailable(late)
+    return await _hand_back(held, _UNTIL_IT_IS_BACK)
 
 
-async def _hand_back(held: Held) -> None:
-    """The worker stops: another goes on at once."""
-    try:
-        await settling.give_back(held)
-    except PenstockError as away:
-        log.info("etl.not_handed_back", task=held.task_id, reason=str(away))  # the lease runs out
+async def _hand_back(held: Held, pauses: Sequence[float] = ()) -> None:
+    """Another goes on at once. It is tried once more after each pause; then the lease runs out."""
+    for pause in (*pauses, None):
+        try:
+            return await settling.give_back(held)
+        except PenstockError as away:
+            if pause is None:
+                log.info("etl.not_handed_back", task=held.task_id, reason=str(away))
+                return None
+        await asyncio.sleep(pause)
+    return None
 
 
 # Reading -----------------------------------------------------------------------------------------------------------
@@ -117,7 +127,7 @@ async def _seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, 
     markdown = reading.markdown
     if markdown is None:
         markdown = await _written(folder, notebook.parts)
-    key = folder.key("document.md")
+    key = folder.key(f"document-{notebook.token:08}.md")
     await folder.store.put(key, markdown.encode(errors="replace"))
     failpoints.reach("etl.markdown_stored")
     metadata = json.storable(dict(reading.metadata) | {"pages": reading.page_count, "version": provider.version})
@@ -167,7 +177,7 @@ async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract:
     result: dict[str, Any] = settling.pointers(manifest) | {"metadata": dict(manifest.metadata)}
     if held.row["rule"]["postprocess_mode"] != SKIP:
         result |= {"data": extract.data, "provenance": _told(extract.places)}
-    key = folder.key(f"result-{held.row['generation']}.json")
+    key = folder.key(f"result-{held.row['generation']}-{held.lease.token:08}.json")
     await folder.store.put(key, json.dump_bytes(json.storable(result)))
     return result | {"output_s3_key": key}
 

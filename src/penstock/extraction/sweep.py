@@ -26,6 +26,7 @@ async def sweep(desk: EtlDesk) -> None:
         hopeless = [await _give_up(tx, row) for row in lost if row["lost_workers"] >= desk.settings.max_lost_workers]
     for row in lost:
         log.warning("etl.worker_lost", task=row["task_id"], stage=row["phase"], times=row["lost_workers"])
+        await desk.forget_wake_up(runstate.of_row(row))
     async with desk.database.transaction() as tx:
         due = await store.due(tx, _AT_ONCE)
         ended = await store.just_ended(tx, _JUST, _AT_ONCE)
