@@ -1,15 +1,19 @@
 """The workshop of ETL: its providers and post-processors, made of what the process has."""
 
+from collections.abc import Callable
+
 from penstock.bootstrap.parts import Parts
 from penstock.extraction.folder import StoredMemo
-from penstock.extraction.ports import OCRProvider, PostProcessor, Subject, Tools
+from penstock.extraction.ports import Memo, OCRProvider, PostProcessor, Subject, Tools
 from penstock.extraction.processors.by_rules import RulesProcessor
 from penstock.extraction.processors.llm import LlmProcessor
 from penstock.extraction.processors.skip import SkipProcessor
 from penstock.extraction.providers import Shelf, ocr_providers, post_processors
 from penstock.extraction.providers.local import LocalProvider
 from penstock.extraction.providers.mineru import MineruProvider
+from penstock.extraction.settings import EtlSettings
 from penstock.extraction.workshop import Shelves, Workshop
+from penstock.llm.ports import LanguageModel
 
 
 def make_workshop(parts: Parts) -> Workshop:
@@ -29,11 +33,19 @@ def _providers(parts: Parts) -> Shelf[OCRProvider]:
 
 
 def _processors(parts: Parts) -> Shelf[PostProcessor]:
-    def memo_of(subject: Subject) -> StoredMemo:
+    def memo_of(subject: Subject) -> Memo:
         return StoredMemo(parts.store, subject)
 
+    return processors_with(lambda: parts.llm, parts.settings.etl, memo_of)
+
+
+def processors_with(
+    model: Callable[[], LanguageModel], settings: EtlSettings, memo_of: Callable[[Subject], Memo]
+) -> Shelf[PostProcessor]:
+    """The model is asked for when the first rule needs it."""
+
     def llm(_tools: Tools) -> PostProcessor:
-        return LlmProcessor(parts.llm, parts.settings.etl, memo_of)
+        return LlmProcessor(model(), settings, memo_of)
 
     def skip(_tools: Tools) -> PostProcessor:
         return SkipProcessor()

@@ -9,18 +9,19 @@ import sys
 from collections.abc import Sequence
 
 import typer
-from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from penstock.cli import (
     bench,
     cancel,
     config,
     doctor,
+    etl,
     harvest,
     job,
     jobs,
     migrate,
     requeue,
+    rules,
     screen,
     sign_in,
     token,
@@ -29,10 +30,8 @@ from penstock.cli import (
     version,
 )  # fmt: skip
 from penstock.cli import roles as role_commands
-from penstock.embedded.failure import EmbeddedFailure
+from penstock.cli.sentences import sentence_of
 from penstock.embedded.stopping import Interrupted
-from penstock.kernel.errors import Language, PenstockError
-from penstock.kernel.settings import SettingsError
 
 app = typer.Typer(
     name="penstock",
@@ -45,8 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PARTS = (
-    up, upload, jobs, job, cancel, requeue, harvest, role_commands, doctor, config, token, sign_in, migrate, bench,
-    version,
+    up, upload, jobs, job, cancel, requeue, etl, rules, harvest, role_commands, doctor, config, token, sign_in,
+    migrate, bench, version,
 )  # fmt: skip
 for part in PARTS:
     part.register(app)
@@ -67,34 +66,5 @@ def main(arguments: Sequence[str] | None = None, *, roles: role_commands.Roles) 
     except Exception as failure:
         if os.environ.get("PENSTOCK_DEBUG"):
             raise
-        screen.say_failure(_sentence(failure))
+        screen.say_failure(sentence_of(failure))
         sys.exit(1)
-
-
-def _in(language: Language, value: object) -> object:
-    """A detail that is there in both languages is shown in one."""
-    return value.get(str(language), value) if isinstance(value, dict) else value
-
-
-def _sentence(failure: Exception) -> str:
-    language = screen.language()
-    if isinstance(failure, EmbeddedFailure):
-        return failure.in_language(language)
-    if isinstance(failure, screen.Refusal):
-        return failure.sentence.in_language(language)
-    if isinstance(failure, PenstockError):
-        details = "".join(f" {key}={_in(language, value)}" for key, value in failure.details.items())
-        said = failure.code.message.in_language(language)
-        return f"{said} ({failure.code.code}{details}). {failure.code.remedy.in_language(language)}."
-    if isinstance(failure, SettingsError):
-        return str(failure)
-    if isinstance(failure, UndefinedTable | UndefinedColumn):
-        return screen.text(
-            "The database does not have this release's tables: run `penstock migrate`, then start again.",
-            "数据库尚无此版本所需的表：请先运行 penstock migrate，再重新启动。",
-        )
-    unexpected = screen.text(
-        "Something unexpected happened; run it again with PENSTOCK_DEBUG=1 to see where",
-        "发生意外错误；设置 PENSTOCK_DEBUG=1 后重试可查看详情",
-    )
-    return f"{unexpected}: {type(failure).__name__}: {failure}"

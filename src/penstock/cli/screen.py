@@ -40,6 +40,17 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
 
 
+def be_quiet() -> None:
+    """What services log, a command shows; PENSTOCK_DEBUG=1 lets the log through."""
+    if os.environ.get("PENSTOCK_DEBUG"):
+        return
+    import logging
+
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 def say_failure(sentence: str) -> None:
     console(stderr=True).print(f"[bold red]penstock:[/bold red] {escape(sentence)}")
 

@@ -88,6 +88,14 @@ async def lock(tx: Tx, rule_id: int) -> dict[str, Any] | None:
     )  # fmt: skip
 
 
+async def find_named(tx: Tx, merchant_id: str, name: str) -> dict[str, Any] | None:
+    return await fetch_one(
+        tx,
+        "select * from etl_rule where merchant_id = %s and name = %s and deleted_at is null",
+        (merchant_id, name),
+    )
+
+
 async def listed(
     tx: Tx, merchant_id: str | None, after: int, limit: int, *, also: int | None = None
 ) -> list[dict[str, Any]]:

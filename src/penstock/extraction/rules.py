@@ -76,6 +76,16 @@ async def change_rule(
     return _kept(await rule_store.update(tx, rule_id, content, caller.user_id))
 
 
+async def apply_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], modes: Collection[str] = MODES) -> KeptRule:
+    """The merchant's rule of that name says this afterwards: made, given a new version, or as it was."""
+    content = rule_content.completed(given)
+    _check(content, modes)
+    row = await rule_store.find_named(tx, caller.merchant_id, content["name"])
+    if row is None:
+        return await create_rule(tx, caller, content, modes)
+    return await change_rule(tx, caller, row["rule_id"], content, modes)
+
+
 async def delete_rule(tx: Tx, caller: Caller, rule_id: int, version: int | None = None) -> None:
     """Tasks keep the version that they run with; the name is free again."""
     await _locked(tx, caller, rule_id, version)

@@ -8,6 +8,7 @@ stored, and the task is completed. No transaction is open while either works.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -18,7 +19,7 @@ from penstock.extraction.holding import Held, claim
 from penstock.extraction.metrics import STAGE_SECONDS
 from penstock.extraction.ports import Document, Extract, OCRProvider, Place, Reading, Rule, Subject
 from penstock.extraction.states import Stage
-from penstock.extraction.workshop import Workshop
+from penstock.extraction.workshop import Inspector, Workshop
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
@@ -101,7 +102,7 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
     await notebook.open()
     try:
         async with shop.desk.store.on_disk(row["source_key"], shop.desk.settings.cache_dir) as path:
-            await _inspect(shop, row["media_type"], path)
+            await inspect_first(shop.inspector, row["media_type"], path)
             digest = await asyncio.to_thread(sha256_of, path)
             document = Document(path, row["filename"], row["media_type"], row["size_bytes"], digest)
             reading = await provider.read(document, notebook)
@@ -111,19 +112,20 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
         raise
     await notebook.flush()
     failpoints.reach("etl.read")
-    return await _seal(folder, notebook, provider, reading)
+    return await seal(folder, notebook, provider, reading)
 
 
-async def _inspect(shop: Workshop, media_type: str, path: Any) -> None:
+async def inspect_first(inspector: Inspector, media_type: str, path: Path) -> None:
+    """A PDF that must not be opened is refused with all reasons."""
     if media_type != "application/pdf":
         return
-    issues = (await shop.inspector.inspect(path)).issues
+    issues = (await inspector.inspect(path)).issues
     if issues:
         found = [{"code": each.code, "place": each.place, "detail": each.detail} for each in issues]
         raise PenstockError(error_codes.REGISTRY[issues[0].code], issues=found)
 
 
-async def _seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
+async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
     markdown = reading.markdown
     if markdown is None:
         markdown = await _written(folder, notebook.parts)
@@ -158,13 +160,13 @@ async def _postprocess(shop: Workshop, held: Held) -> None:
     subject = Subject(held.task_id, row["merchant_id"], row["generation"])
     extract = await processor.process(rule, StoredManuscript(folder, manifest), subject, held.tell)
     failpoints.reach("etl.processed")
-    _check(rule, extract)
+    check_result(rule, extract)
     result = await _store_result(held, folder, manifest, extract)
     failpoints.reach("etl.result_stored")
     await settling.complete(held, result, {"postprocess": dict(extract.metadata)})
 
 
-def _check(rule: Rule, extract: Extract) -> None:
+def check_result(rule: Rule, extract: Extract) -> None:
     """Never a half-valid result called completed, whoever made it."""
     if rule.json_schema is None or rule.postprocess_mode == SKIP:
         return
@@ -176,13 +178,13 @@ def _check(rule: Rule, extract: Extract) -> None:
 async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract: Extract) -> dict[str, Any]:
     result: dict[str, Any] = settling.pointers(manifest) | {"metadata": dict(manifest.metadata)}
     if held.row["rule"]["postprocess_mode"] != SKIP:
-        result |= {"data": extract.data, "provenance": _told(extract.places)}
+        result |= {"data": extract.data, "provenance": told_places(extract.places)}
     key = folder.key(f"result-{held.row['generation']}-{held.lease.token:08}.json")
     await folder.store.put(key, json.dump_bytes(json.storable(result)))
     return result | {"output_s3_key": key}
 
 
-def _told(places: Mapping[str, Any]) -> dict[str, Any]:
+def told_places(places: Mapping[str, Any]) -> dict[str, Any]:
     def one(place: Place) -> dict[str, Any]:
         box = place.box
         return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.places import find_servers, need_database
-from penstock.cli.screen import Refusal
+from penstock.cli.screen import Refusal, be_quiet
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.settings import SettingsFile
 
@@ -30,7 +30,7 @@ async def open_desk(data: Path | None) -> "AsyncIterator[HarvestDesk]":
     source = SettingsFile.find()
     settings = source.load(HarvestSettings)
     keys = Keys(find_servers(data).settings.redis_prefix)
-    _be_quiet()
+    be_quiet()
     async with AsyncExitStack() as stack:
         database = Database(database_url, name="cli", size=settings.per_executor + _BESIDES)
         await database.open()
@@ -57,14 +57,3 @@ def need_redis(data: Path | None) -> str:
 def owner() -> str:
     """How other executors and people see this command."""
     return f"cli:{socket.gethostname()}:{os.getpid()}"
-
-
-def _be_quiet() -> None:
-    """What services log, a command shows; PENSTOCK_DEBUG=1 lets the log through."""
-    if os.environ.get("PENSTOCK_DEBUG"):
-        return
-    import logging
-
-    import structlog
-
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -1,0 +1,80 @@
+"""A document from file to result, here and now: no task, no queue, no servers; the stages' own steps on a folder.
+
+Invariant: what comes out is what a task would have given for the same file and rule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook
+from penstock.extraction.ports import Document, Extract, OCRProvider, PostProcessor, Progress, Rule, Subject
+from penstock.extraction.stages import SKIP, check_result, inspect_first, seal, told_places
+from penstock.extraction.workshop import Inspector
+from penstock.pdf.pages.model import Page
+
+_TOKEN = 1  # nobody else writes into the folder
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHere:
+    """A document that is read. `warnings` are by page."""
+
+    folder: Folder
+    manifest: Manifest
+    warnings: Mapping[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def manuscript(self) -> StoredManuscript:
+        return StoredManuscript(self.folder, self.manifest)
+
+
+class _Watched(StoreNotebook):
+    """Knows which pages came with a warning."""
+
+    def __init__(self, folder: Folder, tell: Progress) -> None:
+        super().__init__(folder, _TOKEN, tell)
+        self.warnings: dict[int, list[str]] = {}
+
+    async def add_page(self, page: Page) -> None:
+        if page.warnings:
+            self.warnings[page.number] = list(page.warnings)
+        await super().add_page(page)
+
+
+async def read_here(
+    document: Document, folder: Folder, inspector: Inspector, provider: OCRProvider, tell: Progress
+) -> ReadHere:
+    """Into an empty folder. Whatever speaks against the file is raised before anything opens it."""
+    await inspect_first(inspector, document.media_type, document.path)
+    notebook = _Watched(folder, tell)
+    reading = await provider.read(document, notebook)
+    await notebook.flush()
+    manifest = await seal(folder, notebook, provider, reading)
+    return ReadHere(folder, manifest, dict(sorted(notebook.warnings.items())))
+
+
+async def make_here(read: ReadHere, rule: Rule, processor: PostProcessor, merchant_id: str, tell: Progress) -> Extract:
+    """ETL_RESULT_INVALID, whoever made it, when it does not fit the rule's schema."""
+    extract = await processor.process(rule, read.manuscript, Subject(0, merchant_id), tell)
+    check_result(rule, extract)
+    return extract
+
+
+def told(read: ReadHere, rule: Rule, extract: Extract) -> dict[str, Any]:
+    """The result, with the names that a task's result has; always with the same keys."""
+    manifest = read.manifest
+    is_made = rule.postprocess_mode != SKIP
+    return {
+        "page_count": manifest.page_count,
+        "provider": manifest.provider,
+        "provider_task_id": manifest.provider_task_id,
+        "rule": {
+            "name": rule.name, "rule_id": rule.rule_id or None, "version": rule.version or None,
+            "postprocess_mode": rule.postprocess_mode,
+        },
+        "metadata": {**manifest.metadata, **({"postprocess": dict(extract.metadata)} if is_made else {})},
+        "warnings": [{"page": page, "warnings": said} for page, said in read.warnings.items()],
+        "data": extract.data if is_made else None,
+        "provenance": told_places(extract.places) if is_made else {},
+    }  # fmt: skip
