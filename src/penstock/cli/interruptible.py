@@ -15,6 +15,8 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None  # noqa: S101  asyncio.run makes one
         for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:  # nohup
+                continue
             with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread: nobody can signal us
                 loop.add_signal_handler(number, task.cancel)
         return await work

@@ -49,6 +49,7 @@ def be_quiet() -> None:
     import structlog
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # a database that is away is told once, by us
 
 
 def say_failure(sentence: str) -> None:

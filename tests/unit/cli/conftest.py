@@ -1,10 +1,12 @@
 """Commands run in an empty place, without the settings of whoever runs the tests."""
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 
 from penstock import cli
 
@@ -15,11 +17,20 @@ Run = Callable[..., tuple[int, str, str]]
 def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """No settings of whoever runs the tests, and a directory without a penstock.toml."""
     for name in list(os.environ):
-        if name.startswith(("PENSTOCK_", "LC_", "LANG")):
+        if name.startswith(("PENSTOCK_", "ETL_", "LC_", "LANG")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before():
+    """Commands are quiet; what runs after them in this process is not."""
+    configured, level = structlog.get_config(), logging.getLogger("psycopg.pool").level
+    yield
+    structlog.configure(**configured)
+    logging.getLogger("psycopg.pool").setLevel(level)
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ COMMANDS = (
     "job",
     "cancel",
     "requeue",
+    "etl",
+    "rules",
     "harvest",
     "serve",
     "worker",

@@ -67,9 +67,12 @@ async def carry_out(wish: Wish, view: View) -> dict[str, Any]:
             made = tempfile.TemporaryDirectory(prefix="penstock-etl-", ignore_cleanup_errors=True)
         work = Path(stack.enter_context(made))
         document = copied(wish.file, work / "document")
-        examiner, reader = await stack.enter_async_context(_readers(document.media_type))
+        examiner, reader = await stack.enter_async_context(_readers())
         maker = await stack.enter_async_context(maker_for(rule, wish.data, reader.page_count))
         with view:
+            if document.media_type == "application/pdf":
+                stack.push_async_callback(examiner.sandbox.close)
+                await examiner.sandbox.start()
             read = await _read(document, work, (examiner, reader), view)
             return await _make(wish, rule, (read, document), maker, view)
 
@@ -114,19 +117,15 @@ def copied(source: Path, target: Path) -> "Document":
 
 
 @asynccontextmanager
-async def _readers(media_type: str) -> "AsyncIterator[tuple[Examiner, PageReader]]":
+async def _readers() -> "AsyncIterator[tuple[Examiner, PageReader]]":
+    """No process runs yet: what is wrong with the rule is told first."""
     from penstock.kernel.sandbox import SandboxSettings
     from penstock.pdf import Examiner, OcrSettings, PageReader, PdfSettings, pdf_sandbox
 
     source = SettingsFile.find()
     pdf, sandboxes = source.load(PdfSettings), source.load(SandboxSettings)
-    async with AsyncExitStack() as stack:
-        sandbox = pdf_sandbox(pdf, sandboxes, reads_pages=True)
-        if media_type == "application/pdf":
-            await sandbox.start()
-            stack.push_async_callback(sandbox.close)
-        reader = PageReader(sandbox, pdf, source.load(OcrSettings), sandboxes)
-        stack.push_async_callback(reader.close)
+    sandbox = pdf_sandbox(pdf, sandboxes, reads_pages=True)
+    async with PageReader(sandbox, pdf, source.load(OcrSettings), sandboxes) as reader:
         yield Examiner(sandbox, pdf), reader
 
 

@@ -75,7 +75,7 @@ async def _model(data: Path | None) -> "AsyncIterator[Llm]":
         )
     from penstock.kernel.breaker import Breaker
     from penstock.kernel.clock import SystemClock
-    from penstock.kernel.db import Database
+    from penstock.kernel.db import Database, server_time
     from penstock.kernel.rategate import GateSettings, RateGate
     from penstock.kernel.redis import Keys, connect
     from penstock.llm.adapter import Llm
@@ -84,6 +84,8 @@ async def _model(data: Path | None) -> "AsyncIterator[Llm]":
         database = Database(servers.database_url, name="cli", size=4)
         await database.open()
         stack.push_async_callback(database.close)
+        async with database.transaction() as tx:  # away, it is told before a long document is read
+            await server_time(tx)
         redis = connect(servers.redis_url)
         stack.push_async_callback(redis.aclose)
         keys, clock = Keys(servers.settings.redis_prefix), SystemClock()

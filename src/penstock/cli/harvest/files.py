@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.places import need_database
-from penstock.cli.screen import Refusal
+from penstock.cli.screen import Refusal, be_quiet
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.settings import SettingsFile
 
@@ -67,6 +67,7 @@ def _shown(path: Path) -> str:
 async def open_database(data: Path | None) -> "AsyncIterator[Database]":
     from penstock.kernel.db import Database
 
+    be_quiet()
     database = Database(need_database(data), name="cli", size=1)
     await database.open()
     try:

@@ -54,7 +54,7 @@ ETL_TASK_NOT_FOUND = _row("ETL_TASK_NOT_FOUND", Kind.NOT_FOUND, _W,
     "请检查任务编号", "Check the task's number")
 ETL_RULE_NOT_FOUND = _row("ETL_RULE_NOT_FOUND", Kind.NOT_FOUND, _W,
     "规则不存在", "Rule not found",
-    "请用 GET /api/v1/etl/rules 查看可用规则", "See GET /api/v1/etl/rules")
+    "请用 penstock rules 或 GET /api/v1/etl/rules 查看可用规则", "See `penstock rules` or GET /api/v1/etl/rules")
 ETL_RULE_INVALID = _row("ETL_RULE_INVALID", Kind.INVALID, _W,
     "规则无效", "The rule is not valid",
     "请按 details.problems 修改", "Correct what details.problems names")
