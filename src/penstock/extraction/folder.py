@@ -200,7 +200,8 @@ class StoreNotebook:
         key = self._folder.key(f"images/{name}")
         if key not in self.images:
             await self._folder.store.put(key, data)
-            self.images.append(key)
+            if key not in self.images:  # the same picture may stand twice on a page
+                self.images.append(key)
         return key
 
     async def progress(self, done: int, total: int) -> None:

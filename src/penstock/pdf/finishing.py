@@ -26,12 +26,13 @@ def read_finished(file: BinaryIO, first: int, last: int, options: dict[str, Any]
     """Pages `first` to `last`, or as many of them as fit into a call; at least one."""
     steps = []
     for draft in read_pages(file, first, last, options):
-        page = draft.page
+        page, pictures = draft.page, draft.pictures
+        draft.pictures = None
         if draft.needs_ocr:
-            steps.append(Step(page.number, draft=msgspec.msgpack.encode(draft)))
+            steps.append(Step(page.number, draft=msgspec.msgpack.encode(draft), pictures=pictures))
         else:
             finish(page, draft.rulings)
-            steps.append(Step(page.number, page))
+            steps.append(Step(page.number, page, pictures=pictures))
     return steps
 
 

@@ -7,10 +7,11 @@ document of which no page can be read is refused.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import structlog
 
@@ -22,7 +23,7 @@ from penstock.pdf.examine import issue_of
 from penstock.pdf.ocr.found import Picture
 from penstock.pdf.ocr.pool import ocr_sandbox
 from penstock.pdf.ocr.settings import OcrSettings
-from penstock.pdf.pages.images import ImageBytes
+from penstock.pdf.pages.images import ImageBytes, is_speck
 from penstock.pdf.pages.model import Page
 from penstock.pdf.settings import PdfSettings
 from penstock.pdf.steps import UNREADABLE, Step
@@ -33,8 +34,15 @@ PDF = "application/pdf"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/webp"})
 _SLICE = 24  # pages of one call of the text pass
 _STEPS_BYTES = 24 << 20
-_SPECK = 16  # pixels; smaller pictures are lines and dots
+_PICTURES_BYTES = 8 << 20  # of one call of the text pass, beside what it says
 _MiB = 1 << 20
+
+
+class ReadPage(NamedTuple):
+    """A page, and the pictures on it by their ids; None where they were not asked for, or are to be had by themselves."""
+
+    page: Page
+    pictures: dict[str, ImageBytes] | None = None
 
 
 class PageReader:
@@ -82,19 +90,35 @@ class PageReader:
     async def pages(self, path: Path, media_type: str, skip: frozenset[int] = frozenset()) -> AsyncIterator[Page]:
         """Every page but those of `skip`, each when it is ready. Stop reading to stop the work."""
         count = await self.page_count(path, media_type)
-        wanted = [number for number in range(1, count + 1) if number not in skip]
-        run = _Run(path, self._recogniser_count, wanted)
+        async with aclosing(self._read(_Run(path, self._recogniser_count, count, skip), media_type)) as read:
+            async for each in read:
+                yield each.page
+
+    async def with_pictures(
+        self, path: Path, media_type: str, count: int, skip: frozenset[int] = frozenset()
+    ) -> AsyncIterator[ReadPage]:
+        """As `pages`, of a document that is known to have `count` of them, and with the pictures on them."""
+        run = _Run(path, self._recogniser_count, count, skip)
+        run.picture_bytes = _PICTURES_BYTES
+        async with aclosing(self._read(run, media_type)) as read:
+            async for each in read:
+                pictures = each.pictures
+                if pictures is None and media_type == PDF:
+                    pictures = await self.images(path, each.page)
+                yield ReadPage(each.page, pictures)
+
+    async def _read(self, run: "_Run", media_type: str) -> AsyncGenerator[ReadPage]:
         tasks = self._tasks(run, media_type)
-        held: list[Page] = []  # unreadable, as long as nothing was readable
-        is_readable = bool(skip)
+        held: list[ReadPage] = []  # unreadable, as long as nothing was readable
+        is_readable = run.is_continued
         try:
-            for _ in wanted:
-                page = await run.next_page(tasks)
-                if UNREADABLE in page.warnings and not page.spans and not is_readable:
-                    held.append(page)
+            for _ in run.wanted:
+                read = await run.next_page(tasks)
+                if UNREADABLE in read.page.warnings and not read.page.spans and not is_readable:
+                    held.append(read)
                     continue
                 is_readable = True
-                for each in (*held, page):
+                for each in (*held, read):
                     yield each
                 held.clear()
         finally:
@@ -106,7 +130,7 @@ class PageReader:
 
     async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]:
         """The pictures of a PDF's page by their ids: those that are no specks, as far as they fit in one answer."""
-        wanted = [each.id for each in page.images if min(each.pixel_width, each.pixel_height) >= _SPECK]
+        wanted = [each.id for each in page.images if not is_speck(each)]
         if not wanted:
             return {}
         outcome = await self._sandbox.call(
@@ -132,11 +156,12 @@ class PageReader:
             await self._read_slice(run, first, last)
 
     async def _read_slice(self, run: "_Run", first: int, last: int) -> None:
-        """A call may return early; then the next goes on from there. A bad page costs only itself."""
+        """A call may return early; then the next goes on from there. A bad page costs only itself, a bad picture less."""
+        pictures = run.picture_bytes
         while first <= last:
             outcome = await self._sandbox.call(
                 "penstock.pdf.finishing:read_finished",
-                first, last, {"seconds": self._pdf.security_parse_timeout_sec / 3},
+                first, last, {"seconds": self._pdf.security_parse_timeout_sec / 3, "picture_bytes": pictures},
                 files=[run.path], limits=self._text_limits(), returns=list[Step],
             )  # fmt: skip
             steps = outcome.value
@@ -144,13 +169,15 @@ class PageReader:
                 for step in steps:
                     await run.pass_on(step)
                 first += len(steps)
+            elif pictures:
+                pictures = 0
             elif last > first:
                 middle = (first + last) // 2
                 await self._read_slice(run, first, middle)
                 first = middle + 1
             else:
                 run.give_up(outcome, f"page {first}")
-                await run.done.put(_unreadable(first))
+                await run.done.put(ReadPage(_unreadable(first)))
                 first += 1
 
     async def _recognise(self, run: "_Run") -> None:
@@ -164,7 +191,7 @@ class PageReader:
             if page is None or page.number != step.number:
                 run.give_up(outcome, f"page {step.number}", is_picture=not step.draft)
                 page = await self._without_pictures(step)
-            await run.done.put(page)
+            await run.done.put(ReadPage(page, step.pictures))
 
     async def _without_pictures(self, step: Step) -> Page:
         """Text that the file itself has is not lost with the rest of its page."""
@@ -210,21 +237,25 @@ class PageReader:
 class _Run:
     """One document being read: what is still to be done, and short queues between those who do it."""
 
-    def __init__(self, path: Path, recognisers: int, wanted: list[int]) -> None:
-        self.path, self.wanted = path, wanted
-        self.slices = _slices(wanted)
+    def __init__(self, path: Path, recognisers: int, count: int, skip: frozenset[int]) -> None:
+        self.path, self.is_continued = path, bool(skip)
+        self.picture_bytes = 0
+        self.wanted = [number for number in range(1, count + 1) if number not in skip]
+        self.slices = _slices(self.wanted)
         self.to_recognise: asyncio.Queue[Step] = asyncio.Queue(recognisers)
-        self.done: asyncio.Queue[Page] = asyncio.Queue(_SLICE)
+        self.done: asyncio.Queue[ReadPage] = asyncio.Queue(_SLICE)
         self.refusal: PenstockError | None = None
 
     async def pass_on(self, step: Step) -> None:
         if step.page is not None:
-            await self.done.put(step.page)
+            await self.done.put(ReadPage(step.page, step.pictures))
         else:
             await self.to_recognise.put(step)
 
-    async def next_page(self, tasks: list[asyncio.Task[None]]) -> Page:
+    async def next_page(self, tasks: list[asyncio.Task[None]]) -> ReadPage:
         """The next one done; raises what ended a task instead."""
+        if not self.done.empty():
+            return self.done.get_nowait()
         getting = asyncio.ensure_future(self.done.get())
         try:
             while not getting.done():

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from penstock.pdf.pages.images import ImageBytes
 from penstock.pdf.pages.model import Page
 
 UNREADABLE = "unreadable"
@@ -14,3 +15,4 @@ class Step(msgspec.Struct, omit_defaults=True):
     number: int
     page: Page | None = None
     draft: bytes = b""
+    pictures: dict[str, ImageBytes] | None = None  # by the ids of the page's images; None: not taken yet

@@ -1,17 +1,18 @@
 """The provider that needs nobody else: the text layer as it is, scans by OCR, tables by the table finder."""
 
+import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import penstock
 from penstock.extraction.ports import Document, Notebook, Reading
 from penstock.pdf.pages.images import ImageBytes
-from penstock.pdf.pages.model import Page
+from penstock.pdf.pages.model import Image, Page
 
-_PDF = "application/pdf"
+_AT_ONCE = 4
 
 
 class Reader(Protocol):
@@ -19,10 +20,10 @@ class Reader(Protocol):
 
     async def page_count(self, path: Path, media_type: str) -> int: ...
 
-    def pages(self, path: Path, media_type: str, skip: frozenset[int]) -> AsyncIterator[Page]:
-        """As they get ready, those in `skip` left out."""
-
-    async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]: ...
+    def with_pictures(
+        self, path: Path, media_type: str, count: int, skip: frozenset[int]
+    ) -> AsyncIterator[tuple[Page, dict[str, ImageBytes] | None]]:
+        """As they get ready, those in `skip` left out, with their pictures by id."""
 
 
 class LocalProvider:
@@ -40,8 +41,8 @@ class LocalProvider:
         done = await notebook.pages_done()
         count, recognised = len(done), 0
         await notebook.progress(count, total)
-        async for page in self._reader.pages(document.path, document.media_type, done):
-            await self._store_images(document, page, notebook)
+        async for page, pictures in self._reader.with_pictures(document.path, document.media_type, total, done):
+            await _store_pictures(page, pictures or {}, notebook)
             await notebook.add_page(page)
             count += 1
             recognised += page.ocr_share > 0
@@ -53,16 +54,18 @@ class LocalProvider:
         }
         return Reading(total, f"local-{document.sha256[:16]}", metadata=facts)
 
-    async def _store_images(self, document: Document, page: Page, notebook: Notebook) -> None:
-        """Named by their content: a logo that stands on every page is stored once. A picture's own page has none."""
-        if document.media_type != _PDF or not page.images:
-            return
-        found = await self._reader.images(document.path, page)
-        for image in page.images:
-            if image.id in found:
-                data, kind = found[image.id].data, found[image.id].media_type.removeprefix("image/")
-                name = f"{hashlib.sha256(data).hexdigest()[:32]}.{kind.replace('jpeg', 'jpg')}"
-                image.key = await notebook.add_image(name, data)
-
     async def close(self) -> None:
         """The reader is its maker's to close."""
+
+
+async def _store_pictures(page: Page, found: Mapping[str, ImageBytes], notebook: Notebook) -> None:
+    """Named by their content: a logo that stands on every page is stored once. A picture's own page has none."""
+
+    async def store(image: Image, picture: ImageBytes) -> None:
+        kind = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+        name = f"{hashlib.sha256(picture.data).hexdigest()[:32]}.{kind}"
+        image.key = await notebook.add_image(name, picture.data)
+
+    placed = [image for image in page.images if image.id in found]
+    for start in range(0, len(placed), _AT_ONCE):  # a store is asked for several at once: most of a put is waiting
+        await asyncio.gather(*(store(image, found[image.id]) for image in placed[start : start + _AT_ONCE]))

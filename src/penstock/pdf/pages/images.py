@@ -6,7 +6,9 @@ Ids follow the order of the page's content, so the same id names the same image 
 import ctypes
 import io
 import math
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import msgspec
@@ -17,19 +19,30 @@ from penstock.pdf.matrices import Matrix, bounds_of, matrix_of, times
 from penstock.pdf.opening import opened_document, opened_page
 from penstock.pdf.pages.model import Image
 from penstock.pdf.pages.objects import Objects, handle_of, objects_of
+from penstock.pdf.pages.png import png_of
 from penstock.pdf.pages.sheet import Sheet, sheet_of
 
 MOST_IMAGES = 500
+_SPECK = 16  # pixels
 _MOST_PIXELS = 16_000_000
 _PHOTO = 1_000_000  # pixels from which on an opaque picture is better off as JPEG
 _DIRECT = (
     raw.FPDF_COLORSPACE_DEVICEGRAY, raw.FPDF_COLORSPACE_DEVICERGB,
     raw.FPDF_COLORSPACE_CALGRAY, raw.FPDF_COLORSPACE_CALRGB, raw.FPDF_COLORSPACE_ICCBASED,
 )  # fmt: skip
+Placed = list[tuple[Image, Any]]
 
 
 class NoSuchImage(Exception):
     """The page or the image is not there, or PDFium cannot decode it."""
+
+
+@dataclass(slots=True)
+class Room:
+    """What pictures may still take of a call."""
+
+    left: int  # bytes
+    until: float  # of the monotonic clock
 
 
 class ImageBytes(msgspec.Struct):
@@ -41,18 +54,12 @@ class ImageBytes(msgspec.Struct):
     height: int
 
 
-def placements(page: Any, objects: Objects, sheet: Sheet) -> tuple[list[Image], bool]:
-    """Images that show on the page, in the order they are drawn; and whether there are more than were looked at."""
-    found = [image for image, _ in _placed(page, objects, sheet)]
-    return found[:MOST_IMAGES], len(found) > MOST_IMAGES
-
-
 def image_bytes(file: BinaryIO, page_number: int, image_id: str) -> ImageBytes:
     """The picture itself, at its own resolution as far as that is bounded, with the holes that its mask cuts."""
     with opened_document(file) as document, opened_page(document, page_number - 1) as page:
         if page is None:
             raise NoSuchImage(f"page {page_number}")
-        for image, item in _placed(page, objects_of(page), sheet_of(page)):
+        for image, item in placed(page, objects_of(page), sheet_of(page)):
             if image.id == image_id:
                 return _picture(document, page, item)
     raise NoSuchImage(f"page {page_number}, {image_id}")
@@ -65,7 +72,7 @@ def images_bytes(file: BinaryIO, page_number: int, wanted: list[str], most_bytes
     with opened_document(file) as document, opened_page(document, page_number - 1) as page:
         if page is None:
             raise NoSuchImage(f"page {page_number}")
-        for image, item in _placed(page, objects_of(page), sheet_of(page)):
+        for image, item in placed(page, objects_of(page), sheet_of(page)):
             if image.id not in wanted:
                 continue
             with suppress(NoSuchImage):
@@ -76,8 +83,33 @@ def images_bytes(file: BinaryIO, page_number: int, wanted: list[str], most_bytes
     return found
 
 
-def _placed(page: Any, objects: Objects, sheet: Sheet) -> list[tuple[Image, Any]]:
-    found: list[tuple[Image, Any]] = []
+def is_speck(image: Image) -> bool:
+    """Lines and dots, of which no picture is kept."""
+    return min(image.pixel_width, image.pixel_height) < _SPECK
+
+
+def pictures_of(document: Any, page: Any, images: Placed, room: Room) -> dict[str, ImageBytes] | None:
+    """All pictures of a page that is open, but specks; None where they take more than the call has left.
+
+    The last that is done with a page: an image is drawn by itself, with another matrix.
+    """
+    found: dict[str, ImageBytes] = {}
+    for image, item in images[:MOST_IMAGES]:
+        if is_speck(image):
+            continue
+        if time.monotonic() > room.until:
+            return None
+        with suppress(NoSuchImage):
+            found[image.id] = _picture(document, page, item)
+            room.left -= len(found[image.id].data)
+        if room.left < 0:
+            return None
+    return found
+
+
+def placed(page: Any, objects: Objects, sheet: Sheet) -> Placed:
+    """Images that show on the page with their objects, in the order they are drawn; one more than there may be."""
+    found: Placed = []
     for address, form in objects.images:
         if len(found) > MOST_IMAGES:
             break
@@ -116,10 +148,11 @@ def _picture(document: Any, page: Any, item: Any) -> ImageBytes:
     if is_opaque and about.colorspace in _DIRECT and _filters(item) == [b"DCTDecode"]:
         return ImageBytes(_raw_data(item), "image/jpeg", about.width, about.height)
     shown = picture.convert("RGB") if is_opaque else picture
-    kind = "JPEG" if is_opaque and shown.width * shown.height > _PHOTO and about.bits_per_pixel != 1 else "PNG"
+    if not (is_opaque and shown.width * shown.height > _PHOTO and about.bits_per_pixel != 1):
+        return ImageBytes(png_of(shown), "image/png", shown.width, shown.height)
     data = io.BytesIO()
-    shown.save(data, kind, **({"quality": 90} if kind == "JPEG" else {"compress_level": 3}))
-    return ImageBytes(data.getvalue(), f"image/{kind.lower()}", shown.width, shown.height)
+    shown.save(data, "JPEG", quality=90)
+    return ImageBytes(data.getvalue(), "image/jpeg", shown.width, shown.height)
 
 
 def _rendered(bitmap: Any) -> Picture.Image | None:

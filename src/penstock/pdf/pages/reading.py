@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from penstock.pdf.opening import opened_document, opened_page
-from penstock.pdf.pages.images import placements
+from penstock.pdf.pages.images import MOST_IMAGES, ImageBytes, Room, pictures_of, placed
 from penstock.pdf.pages.model import Box, Page, Ruling
 from penstock.pdf.pages.objects import objects_of
 from penstock.pdf.pages.regions import Regions
@@ -29,6 +29,7 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     characters: int = 200_000  # of one page; what is beyond is left out, with a warning
     rulings: int = 5_000  # of one page
     picture_share: float = 0.25  # of the page: smaller pictures beside text are not looked at for text in them
+    picture_bytes: int = 0  # room for the pictures of all pages of the call, as files
 
 
 class HiddenText(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,19 +48,21 @@ class PageDraft(msgspec.Struct, omit_defaults=True):
     garbled: list[str] = []
     hidden: HiddenText = HiddenText()
     elapsed: float = 0.0
+    pictures: dict[str, ImageBytes] | None = None  # by the ids of images; None: not taken
 
 
 def read_pages(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -> list[PageDraft]:
     """Pages `first` to `last`, both from 1 and included, or as many of them as the options allow; at least one."""
     bounds = msgspec.convert(options, ReadOptions)
     begun = time.monotonic()
+    room = Room(bounds.picture_bytes, begun + bounds.seconds)
     drafts: list[PageDraft] = []
     spans = 0
     with opened_document(file) as document:
         for number in range(first, last + 1):
             turn = time.monotonic()
             with opened_page(document, number - 1) as page:
-                draft = _unreadable(number) if page is None else _draft(document, page, number, bounds)
+                draft = _unreadable(number) if page is None else _draft((document, page), number, bounds, room)
             draft.elapsed = round(time.monotonic() - turn, 6)
             drafts.append(draft)
             spans += len(draft.page.spans) + len(draft.rulings) // 2
@@ -68,16 +71,18 @@ def read_pages(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -
     return drafts
 
 
-def _draft(document: Any, page: Any, number: int, bounds: ReadOptions) -> PageDraft:
+def _draft(opened: tuple[Any, Any], number: int, bounds: ReadOptions, room: Room) -> PageDraft:
+    document, page = opened
     sheet = sheet_of(page)
     objects = objects_of(page)
     drawn = drawn_of(document, objects, sheet, bounds.rulings)
-    images, more_images = placements(page, objects, sheet)
+    shown = placed(page, objects, sheet)
+    images = [image for image, _ in shown[:MOST_IMAGES]]
     layer = read_text(page, sheet, drawn.rulings, bounds.characters)
     verdict = Regions(page, layer, images, bounds.picture_share).verdict()
     said = {
         "text_cut": layer.is_cut,
-        "images_cut": more_images or objects.is_cut,
+        "images_cut": len(shown) > MOST_IMAGES or objects.is_cut,
         "rulings_cut": drawn.is_cut,
         "images_in_patterns": drawn.has_patterns,
     }
@@ -95,6 +100,7 @@ def _draft(document: Any, page: Any, number: int, bounds: ReadOptions) -> PageDr
         needs_ocr=verdict.needs_ocr,
         garbled=verdict.garbled,
         hidden=HiddenText(sum(len(span.text) for span in layer.hidden), verdict.hidden_used),
+        pictures=pictures_of(document, page, shown, room) if room.left > 0 else None,
     )
 
 

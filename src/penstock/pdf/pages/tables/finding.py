@@ -88,13 +88,14 @@ def _aligned(words: list[Word], marks: Marks, found: list[Found]) -> list[Found]
     em = marks.em
     rules = [rule for rule in marks.across if not any(_inside(rule, table.box) for table in found)]
     tables: list[Found] = []
-    for box in bounded(lines_of(words, em), rules, em):
+    all_lines = lines_of(words, em)
+    for box in bounded(all_lines, rules, em):
         inside = words_in(words, box)
         table = _of_lines(lines_of(inside, em), rules, marks, True) if inside else None
         if table is not None:
             tables.append(table)
             words = _without(words, table)
-    for lines in text_columns(lines_of(words, em)):
+    for lines in text_columns(lines_of(words, em) if tables else all_lines):
         tables.extend(_of_runs(lines, rules, marks))
     kept: list[Found] = []
     for table in tables:

@@ -130,6 +130,9 @@ def _line_of(word: Word, lines: Sequence[list[Word]], em: float) -> list[Word] |
 
 
 def _line(words: list[Word], em: float) -> Line:
+    if len(words) == 1:
+        chunk = chunk_of(words)
+        return Line(chunk.y0, chunk.y1, (chunk,))
     gaps = [right.x0 - left.x1 for left, right in pairwise(words)]
     usual = median(gaps) if len(gaps) >= MANY else 0.0
     limit = CHUNK_GAP * em
@@ -164,6 +167,8 @@ def beside(lines: Sequence[Line], em: float) -> list[Line]:
 
 
 def chunk_of(words: Sequence[Word]) -> Chunk:
+    if len(words) == 1:
+        return Chunk(*words[0][:4], tuple(words))
     return Chunk(
         min(word.x0 for word in words),
         min(word.y0 for word in words),

@@ -166,7 +166,7 @@ def _is_title(line: Line, below: Line, gaps: Sequence[Gap], extent: tuple[float,
 
 def bounded(lines: Sequence[Line], rules: Sequence[Rule], em: float) -> list[tuple[float, float, float, float]]:
     """Boxes between level rulings of the same extent below each other, with no running text between."""
-    if not lines:
+    if not lines or len(rules) < 2:
         return []
     width = max(line.x1 for line in lines) - min(line.x0 for line in lines)
     stops = [line for line in lines if is_prose(line, width) or is_caption(line)]
