@@ -161,6 +161,7 @@ async def _open_database(settings: Settings, role: str) -> Database:
     runtime = settings.runtime
     stall = runtime.stall_seconds.total_seconds()
     database = Database(_url(settings, "database"), name=role, size=runtime.pool_size, stall_seconds=stall)
+    database.has_long_transactions = role != "executor"
     await database.open()
     return database
 

@@ -36,10 +36,14 @@ _CONNECTION = {
 }
 
 _FRESH_SECONDS = 0.5
+_KNOWS_LIMITS = 170_000  # the version from which on PostgreSQL limits whole transactions
+_STALLS = 3
 
 
 class Database:
     """The pool. `open` at start, `close` at the end, `transaction()` in between."""
+
+    has_long_transactions = True  # a role without any sets this to False: then pauses inside a pipeline end as well
 
     def __init__(
         self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5, stall_seconds: float = 20
@@ -60,8 +64,13 @@ class Database:
         )
 
     async def _limit_pauses(self, connection: Tx) -> None:
-        """A process that is paused inside a transaction is cut off, so that its locks hold nobody up for long."""
+        """A process that is paused inside a transaction is cut off, so that its locks hold nobody up for long.
+
+        One that is paused inside a pipeline is not idle to the server; only a limit on the whole transaction ends it.
+        """
         await connection.execute(f"set idle_in_transaction_session_timeout = {int(self._stall_seconds * 1000)}")
+        if not self.has_long_transactions and connection.info.server_version >= _KNOWS_LIMITS:
+            await connection.execute(f"set transaction_timeout = {int(self._stall_seconds * _STALLS * 1000)}")
         await connection.commit()
 
     async def _note_rest(self, connection: Tx) -> None:

@@ -38,6 +38,23 @@ class TestPausing:
         assert row == {"idle_in_transaction_session_timeout": "20s"}
 
 
+class TestPausingInAPipeline:
+    async def test_a_process_that_stops_there_holds_its_locks_for_a_while_only(self, database, database_url):
+        """To the server it is not idle: it waits for the rest of the pipeline."""
+        paused = Database(database_url, name="paused", size=1, stall_seconds=0.2)
+        paused.has_long_transactions = False
+        await paused.open()
+        with pytest.raises(PenstockError) as ended:
+            async with paused.transaction() as tx, tx.pipeline():
+                locked = await tx.execute("select pg_advisory_xact_lock(4711)")
+                await locked.fetchone()
+                await asyncio.sleep(1.5)
+        assert ended.value.code is error_codes.DB_UNAVAILABLE
+        async with database.transaction() as tx:
+            assert await fetch_one(tx, "select pg_try_advisory_xact_lock(4711) as free") == {"free": True}
+        await paused.close()
+
+
 class TestAway:
     async def test_being_cut_off_for_pausing_in_a_transaction_is_the_server_being_away(self, database_url):
         database = Database(database_url, name="paused", size=1)
