@@ -36,6 +36,17 @@ class TestEveryKind:
             await here.harvest(since=here.library.start)
             assert await here.stored() == here.served()
 
+    @pytest.mark.parametrize("kind", ["offset", "token"])
+    async def test_a_total_that_is_named_on_the_first_page_alone_counts_for_all_of_them(self, beside, kind):
+        made = Library(100, days=0.5, seed=3, habits=CALM)
+        made.now = made.end + timedelta(days=1)
+        async with beside("generic", made, document=written(kind, pagination={"pageSize": 30})) as here:
+            here.api.names_total_once = True
+            await here.harvest(since=made.start, until=made.end + timedelta(hours=12))
+            assert await here.stored() == here.served()
+            assert here.api.counts.total == 4  # read once
+            assert await here.rows("select 1 from ing_task_run_batch where stats ? 'missing'") == []
+
     @pytest.mark.parametrize("kind", ["offset", "page0", "token", "url"])
     async def test_where_the_source_says_whether_there_is_more_its_word_counts(self, beside, kind):
         document = written(kind, pagination={"hasMorePath": "$.has_more", "pageSize": 100})

@@ -221,8 +221,8 @@ class TaskRun:
         return self._course.after_list(position, page, self._tally.found(position.reading), self._tools.clock.now())
 
     def _note_ids(self, page: Page, position: Position) -> bytes | None:
-        """Only where there is a total to compare with: a scan of millions must not be kept in memory."""
-        if page.total is None or not self._course.is_comparable:
+        """Only where there is a total, if on the first page alone: a scan of millions must not be kept in memory."""
+        if (page.total is None and position.total is None) or not self._course.is_comparable:
             return None
         return self._tally.note(page.ids, position.reading)
 
