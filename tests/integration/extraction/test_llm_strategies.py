@@ -181,7 +181,7 @@ class TestKilled:
 async def _kept_answers(folder) -> int:
     """Waits until what was answered is remembered."""
     for _ in range(200):
-        if (count := len(list(folder.glob("store/etl/7/memo/*.json")))) >= 3:
+        if (count := len(list(folder.glob("store/etl/7/memo-*/*.json")))) >= 3:
             return count
         await asyncio.sleep(0.05)
     return 0
