@@ -12,6 +12,7 @@ from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.db import Database
 from penstock.kernel.migrations import migrate
 from penstock.kernel.redis import Keys, Redis, connect
+from tests.support.emptying import empty
 from tests.support.gateway import Gateway, running_gateway
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
@@ -60,21 +61,9 @@ def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     with psycopg.connect(postgres.url) as connection:
         left = connection.execute("select exists (select from outbox_events)").fetchone()
     if left == (True,):
-        _empty(postgres.url)
+        empty(postgres.url)
     yield postgres.url
-    _empty(postgres.url)
-
-
-def _empty(url: str) -> None:
-    with psycopg.connect(url) as connection:
-        tables = connection.execute(
-            "select format('%I.%I', schemaname, tablename) from pg_tables"
-            " where schemaname in ('public', 'catalog') and tablename not in"
-            " ('alembic_version', 'outbox_slots', 'threshold_profiles')"
-        ).fetchall()
-        connection.execute("truncate " + ", ".join(name for (name,) in tables) + " restart identity cascade")
-        connection.execute("delete from threshold_profiles where created_by is distinct from 'penstock'")
-        connection.execute("update threshold_profiles set is_active = true")
+    empty(postgres.url)
 
 
 @pytest.fixture

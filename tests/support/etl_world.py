@@ -26,6 +26,7 @@ from tests.standins.mineru import Behaviour, Mineru, mineru
 from tests.standins.openai_like import Asked, OpenAiLike, Says, completion, openai_like
 from tests.standins.openai_like import http as raw_answer
 from tests.support.edge import SECRET, bearer
+from tests.support.emptying import empty
 from tests.support.etl import until
 from tests.support.places import open_directory
 from tests.support.programs import environment, start_python
@@ -209,6 +210,7 @@ async def etl_world(database_url: str, redis_url: str) -> AsyncIterator[World]:
             finally:
                 await asyncio.to_thread(_end, worker)
                 connection.execute(NO_AUDIT)
+                empty(database_url)
 
 
 def _end(worker: "subprocess.Popen[str]") -> None:
