@@ -146,7 +146,7 @@ class TestReading:
         assert "PS-2026-0042" in Path("invoice.md").read_text()
 
     def test_pictures_lie_beside_the_markdown_and_pages_have_boxes(self, run):
-        page = picture_page("q 90 0 0 120 50 300 cm /I Do Q BT /F 12 Tf 50 750 Td (A photo) Tj ET",
+        page = picture_page("q 90 0 0 120 50 300 cm /I Do Q BT /F 12 Tf 50 750 Td (A photo of a sluice gate, as it stood in March) Tj ET",
                             grey_image(photo(), 300, 400))  # fmt: skip
         Path("my photo.pdf").write_bytes(page)
         code, out, error = run("etl", "my photo.pdf", "--pages", "pages.json", "--json")
@@ -158,7 +158,7 @@ class TestReading:
         assert Path(image).is_file()
         assert f"(my%20photo-images/{Path(image).name})" in Path("my photo.md").read_text()
         (read,) = json.loads(Path("pages.json").read_text())
-        assert read["spans"][0]["text"] == "A photo"
+        assert read["spans"][0]["text"] == "A photo of a sluice gate, as it stood in March"
         assert read["images"][0]["key"] == image
 
     def test_a_scan_is_recognised(self, run):
