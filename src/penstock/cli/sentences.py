@@ -41,9 +41,9 @@ def _of_ours(failure: PenstockError, language: Language) -> str:
     plain, facts = "", []
     for key, value in failure.details.items():
         if key in _LISTS and isinstance(value, list) and value and isinstance(value[0], Mapping):
-            facts += [_fact(each, language) for each in value]
+            facts += [_shown(_fact(each, language)) for each in value]
         else:
-            plain += f" {key}={_in(language, value)}"
+            plain += f" {key}={_shown(str(_in(language, value)))}"
     said = f"{failure.code.message.in_language(language)} ({failure.code.code}{plain})"
     if facts := [each for each in facts if each]:
         more = len(facts) - _SHOWN
@@ -63,6 +63,11 @@ def _fact(fact: Mapping[str, Any], language: Language) -> str:
     if "message" in fact:
         return f"{fact.get('path') or '/'} {fact['message']}"
     return ", ".join(str(fact[key]) for key in ("place", "detail") if fact.get(key))
+
+
+def _shown(text: str) -> str:
+    """A stranger's words may be among it."""
+    return screen.printable(" ".join(text.split()))
 
 
 def _in(language: Language, value: object) -> object:

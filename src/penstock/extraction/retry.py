@@ -23,6 +23,8 @@ async def retry(
     """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help."""
     async with desk.database.transaction() as tx:
         row = visible(await store.find(tx, task_id), task_id, caller)
+    if row["status"] == TaskStatus.PENDING:  # what it has read so far is not the question
+        raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=task_id)
     folder = Folder(desk.store, task_id, row["ocr_generation"])
     if from_stage is Stage.POSTPROCESS and not await folder.is_whole():
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id)

@@ -146,8 +146,9 @@ class TestReading:
         assert "PS-2026-0042" in Path("invoice.md").read_text()
 
     def test_pictures_lie_beside_the_markdown_and_pages_have_boxes(self, run):
-        page = picture_page("q 90 0 0 120 50 300 cm /I Do Q BT /F 12 Tf 50 750 Td (A photo of a sluice gate, as it stood in March) Tj ET",
-                            grey_image(photo(), 300, 400))  # fmt: skip
+        said = "A photo of a sluice gate, as it stood in March"
+        drawn = f"q 90 0 0 120 50 300 cm /I Do Q BT /F 12 Tf 50 750 Td ({said}) Tj ET"
+        page = picture_page(drawn, grey_image(photo(), 300, 400))
         Path("my photo.pdf").write_bytes(page)
         code, out, error = run("etl", "my photo.pdf", "--pages", "pages.json", "--json")
         assert (code, error) == (0, "")
@@ -158,7 +159,7 @@ class TestReading:
         assert Path(image).is_file()
         assert f"(my%20photo-images/{Path(image).name})" in Path("my photo.md").read_text()
         (read,) = json.loads(Path("pages.json").read_text())
-        assert read["spans"][0]["text"] == "A photo of a sluice gate, as it stood in March"
+        assert read["spans"][0]["text"] == said
         assert read["images"][0]["key"] == image
 
     def test_a_scan_is_recognised(self, run):
@@ -194,6 +195,8 @@ class TestTheSample:
         out = run("etl", "a\x1b[31m.pdf", "--out", "b\x1b[32mc")
         assert "\x1b[31m" not in out[1] + out[2]
         assert "\x1b[32m" not in out[1] + out[2]
+        Path("b\x1b[31m.txt").write_text("no document")
+        assert "\x1b" not in run("etl", "b\x1b[31m.txt")[2]
 
 
 class TestInterrupting:

@@ -92,8 +92,9 @@ class TestFromPostprocess:
     async def test_a_task_that_runs_is_not_begun_a_second_time(self, queuer):
         """从指定阶段重试：任务仍在运行"""
         task_id = await queuer.submit(PAGE)
-        answer = await queuer.retry(task_id, "ocr")
-        assert (answer.status_code, answer.json()["code"]) == (409, "ETL_NOT_ENDED")
+        for stage in ("ocr", "postprocess"):
+            answer = await queuer.retry(task_id, stage)
+            assert (answer.status_code, answer.json()["code"]) == (409, "ETL_NOT_ENDED")
 
     async def test_a_stage_must_be_named(self, alice):
         """从指定阶段重试：阶段名有误"""
