@@ -77,7 +77,7 @@ def _packed(markdown: str, size: int) -> Iterator[list[Unit]]:
     held: list[Unit] = []
     for unit in _cut_down(markdown, size):
         held.append(unit)
-        while len(held) > 1 and _length(held, size) > size:
+        while len(held) > 1 and _length(held[0], held[-1], size) > size:
             at = _best_cut(held, size)
             yield held[:at]
             held = held[at:]
@@ -85,15 +85,15 @@ def _packed(markdown: str, size: int) -> Iterator[list[Unit]]:
         yield held
 
 
-def _length(units: list[Unit], size: int) -> int:
-    return len(_context(units[0], size)) + units[-1].end - units[0].start + len(units[-1].closing)
+def _length(first: Unit, last: Unit, size: int) -> int:
+    return len(_context(first, size)) + last.end - first.start + len(last.closing)
 
 
 def _best_cut(held: list[Unit], size: int) -> int:
     """Where to end a chunk, given that the last unit is one too many."""
     start = held[0].start
     enough = start + size * _ENOUGH
-    places = [at for at in range(1, len(held)) if at == 1 or _length(held[:at], size) <= size]
+    places = [at for at in range(1, len(held)) if at == 1 or _length(held[0], held[at - 1], size) <= size]
     good = [at for at in places if held[at - 1].end >= enough and held[at].cut > Cut.NEVER]
     if good:
         return max(good, key=lambda at: (held[at].cut, at))

@@ -4,7 +4,7 @@ import re
 
 from penstock.pdf.pages.model import Block, BlockKind, Box, Cell, Page, Span, Table
 
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(.*)")
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _CELLS = re.compile(r"(?<!\\)\|")
@@ -31,7 +31,7 @@ class _Setter:
         said = self._lines[number].strip()
         heading, item = _HEADING.fullmatch(said), _ITEM.fullmatch(said)
         kind = BlockKind.HEADING if heading else BlockKind.LIST_ITEM if item else BlockKind.PARAGRAPH
-        text = (heading[2] if heading else item[1] if item else said).replace("**", "")
+        text = (heading[2].rstrip("#").rstrip() if heading else item[1] if item else said).replace("**", "")
         box = self.box(number)
         level = len(heading[1]) if heading else 0
         self.page.blocks.append(Block(kind, box, text, level, self.span(text, box)))

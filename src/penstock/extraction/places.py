@@ -6,7 +6,6 @@ Pages are looked at one by one and let go; what is kept is bounded.
 """
 
 import asyncio
-import unicodedata
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,7 @@ from typing import Any
 from penstock.extraction.page_text import Row, Run, page_text
 from penstock.extraction.ports import Place
 from penstock.extraction.schemas import pointer
-from penstock.extraction.spelling import DATE_LIKE, NUMBER_LIKE, date_of, fold, number_of
+from penstock.extraction.spelling import DATE_LIKE, NUMBER_LIKE, date_of, fold, number_of, squeezed
 from penstock.pdf.pages.model import Page
 
 _MAX_LEAVES = 50_000
@@ -164,7 +163,7 @@ def _keys(value: Any) -> list[Key]:
 def _values_in(run: Run) -> Iterator[tuple[Key, tuple[int, int]]]:
     """Days and numbers that are written in a run."""
     for index, piece in enumerate(run.pieces):
-        said = unicodedata.normalize("NFKC", piece.text)
+        said = squeezed(piece.text)
         taken = []
         for found in DATE_LIKE.finditer(said):
             taken.append(found.span())

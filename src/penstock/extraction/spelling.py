@@ -26,6 +26,11 @@ NUMBER_LIKE = re.compile(
 )
 
 
+def squeezed(text: str) -> str:
+    """In its plain form, with no more than two blanks in a row: forms with optional blanks would try each of many."""
+    return re.sub(r"\s{2,}", "  ", unicodedata.normalize("NFKC", text))
+
+
 def fold(text: str) -> str:
     """Without width, case and blanks."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -33,9 +38,9 @@ def fold(text: str) -> str:
 
 def number_of(text: str) -> Decimal | None:
     """The number that the whole text writes; of a percentage the number before the sign."""
-    said = unicodedata.normalize("NFKC", text).translate(_MINUS).strip()
-    found = _NUMBER.fullmatch(said)
-    if found is None or bool(found["open"]) != bool(found["close"]) or len(said) > 60:
+    said = squeezed(text).translate(_MINUS).strip()
+    found = _NUMBER.fullmatch(said) if len(said) <= 60 else None
+    if found is None or bool(found["open"]) != bool(found["close"]):
         return None
     digits = _plain_digits(found["digits"])
     if digits is None:

@@ -19,7 +19,7 @@ _MOST_TOKENS = 1_000_000_000
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*[^\S\n]*\n")  # its beginning; the end is looked for apart, once
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -77,8 +77,9 @@ def completion_of(said: Any, request_id: str | None, limits: Limits) -> Completi
 def json_in(content: str) -> Any:
     """The JSON of an answer, also out of a code fence or behind a thought that was spoken aloud."""
     text = _THOUGHT.sub("", content).strip().removeprefix("\ufeff")
-    if not text.startswith(("{", "[")) and (fenced := _FENCE.search(text)):
-        text = fenced[1]
+    if not text.startswith(("{", "[")) and (fence := _FENCE.search(text)):
+        fenced, end, _ = text[fence.end() :].partition("```")
+        text = fenced if end else text
     try:
         return json.loads(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as wrong:

@@ -135,7 +135,8 @@ class LlmProcessor:
         self, work: _Work, text: str, of_one: Callable[[str], Awaitable[list[Any]]]
     ) -> list[list[Any]]:
         settings = self._settings
-        parts = chunks(text, settings.postprocess_chunk_size_chars, settings.postprocess_max_chunks)
+        size, most = settings.postprocess_chunk_size_chars, settings.postprocess_max_chunks
+        parts = await asyncio.to_thread(chunks, text, size, most)
         work.facts["chunks"] = work.facts.get("chunks", 0) + len(parts)
         return await in_turns([part.text for part in parts], of_one, self._at_once, work.progress)
 

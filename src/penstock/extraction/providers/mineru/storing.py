@@ -25,7 +25,7 @@ from penstock.extraction.providers.mineru.refusals import not_understood
 from penstock.kernel import failpoints
 from penstock.pdf.pages.model import Page
 
-_LINK = re.compile(r"(!\[[^\]\n]{0,2000}\]\(\s{0,3}|<img\b[^<>]{0,500}?\bsrc=[\"'])([^)\s\"'<>]{1,1000})")
+_LINK = re.compile(r"(!\[[^\[\]\n]{0,2000}\]\(\s{0,3}|<img\b[^<>]{0,500}?\bsrc=[\"'])([^)\s\"'<>]{1,1000})")
 _MAGIC = (
     (b"\xff\xd8\xff", "jpg"),
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -53,7 +53,7 @@ async def store_result(parcel: Parcel, part: Part, pages: int, notebook: Noteboo
     found = await asyncio.to_thread(_found_in, parcel)
     markdown = await asyncio.to_thread(_markdown_in, parcel)
     _renumber(found, part)
-    names = {piece.image for piece in found.pieces if piece.image} | _linked(markdown)
+    names = {piece.image for piece in found.pieces if piece.image} | await asyncio.to_thread(_linked, markdown)
     keys = await _store_images(parcel, sorted(names), notebook)
     missing = await _store_pages(found, _numbers(found, part, pages), keys, notebook)
     return Stored(None if markdown is None else _relinked(markdown, keys), len(found.sheets), missing)
