@@ -101,6 +101,27 @@ class TestAServiceThatHangs:
 
 
 @pytest.mark.timeout(120)
+class TestRedisGoneForAMoment:
+    def test_what_was_begun_goes_on_and_is_not_begun_again(self, theatre: Theatre):
+        """A 2.x server reads while the connection is open: whoever hangs up has to send the file again."""
+        stage, scene, service = theatre.stage, theatre.prepare(), Mineru("v2")
+        running = service.running()
+        stage.do(running.__aenter__())
+        try:
+            service.behave(delay=1.5)
+            start(theatre, scene, service)
+            stage.wait_for(lambda: service.calls["submit"] > 0, 30, "it is being read")
+            stage.crash_redis()
+            stage.wait_until_ended([scene.task_id], queue=scene.queue)
+            stage.dismiss(scene.victim)
+        finally:
+            stage.do(running.__aexit__(None, None, None))
+        row = stage.row(scene.task_id)
+        assert (row["status"], row["lost_workers"], row["ocr_attempts"]) == ("completed", 0, 0)
+        assert service.calls["submit"] == 1
+
+
+@pytest.mark.timeout(120)
 class TestAWorkerThatIsToldToStop:
     def test_it_gives_its_task_to_another_at_once(self, theatre: Theatre, other: Mineru):
         stage, scene = theatre.stage, theatre.prepare()

@@ -23,7 +23,7 @@ from penstock.kernel.redis import RedisTrouble
 log = structlog.get_logger(__name__)
 
 _SWEEP_SECONDS = 1.0
-_STAGE_SECONDS = 3600.0  # a stage that takes longer is handed back and gone on with from what is stored
+_STAGE_SECONDS = 3600.0  # so long the queue remembers that a stage was begun; its lease says whether it goes on
 
 
 async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProcessor | None = None) -> None:
@@ -60,22 +60,53 @@ class Jobs:
     functions: Mapping[str, Callable[..., Awaitable[None]]]
     at_once: int
     timeout: float
+    in_hand: "InHand | None" = None
+
+
+class InHand:
+    """Work that outlives the queue it was taken from: ARQ ends all its jobs when Redis goes away, but what was begun
+    elsewhere (a document being read, a question asked) has its price. Its lease says whose it is, not the queue."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self._places = asyncio.Semaphore(at_once)
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Callable[[], Awaitable[Any]]) -> None:
+        task = asyncio.create_task(self._in_turn(work))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        await asyncio.shield(task)
+
+    async def _in_turn(self, work: Callable[[], Awaitable[Any]]) -> None:
+        async with self._places:
+            try:
+                await work()
+            except PenstockError as away:  # the database, before there was anything to settle
+                log.warning("worker.job_not_begun", reason=str(away))
+
+    async def hand_back(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 def _all_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> list[Jobs]:
     async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
         await deliveries.drain(stop)
 
+    in_hand = InHand(parts.settings.etl.worker_count)
+
     async def etl_ocr(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
-        await run_stage(parts.workshop, Stage.OCR, task_id)
+        await in_hand.run(lambda: run_stage(parts.workshop, Stage.OCR, task_id))
 
     async def etl_postprocess(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
-        await run_stage(parts.workshop, Stage.POSTPROCESS, task_id)
+        await in_hand.run(lambda: run_stage(parts.workshop, Stage.POSTPROCESS, task_id))
 
     etl = {JOBS[Stage.OCR]: etl_ocr, JOBS[Stage.POSTPROCESS]: etl_postprocess}
     return [
         Jobs(parts.queue, {"deliver": deliver}, at_once=8, timeout=300),
-        Jobs(parts.etl.queue, etl, at_once=parts.settings.etl.worker_count, timeout=_STAGE_SECONDS),
+        Jobs(parts.etl.queue, etl, in_hand.at_once, _STAGE_SECONDS, in_hand),
     ]
 
 
@@ -96,6 +127,8 @@ async def _take_jobs(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
             wait = exponential(trouble, first=0.2, most=5.0)
             log.warning("worker.waiting", reason=str(away), seconds=round(wait, 2))
             await pause(stop, wait)
+    if jobs.in_hand is not None:
+        await jobs.in_hand.hand_back()
 
 
 async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
@@ -120,8 +153,9 @@ async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
         if running.done():
             running.result()
         worker.allow_pick_jobs = False
-        if worker.tasks:
-            await asyncio.wait(list(worker.tasks.values()), timeout=grace)
+        begun = [*worker.tasks.values(), *(jobs.in_hand.tasks if jobs.in_hand else ())]
+        if begun:
+            await asyncio.wait(begun, timeout=grace)
     finally:
         stopping.cancel()
         for task in worker.tasks.values():
