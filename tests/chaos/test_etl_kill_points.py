@@ -103,7 +103,7 @@ class TestAWorkerKilledAt:
         try:
             victim.append(stage.worker("victim-parts", "parts"))
             stage.expect_killed(victim[0])
-            remembered = sum("/memo/" in name for name in stage.files(task))
+            remembered = sum("/memo" in name for name in stage.files(task))
             before = len(asked)
             stage.bury(task)
             row = stage.wait_until_ended([task])[task]
