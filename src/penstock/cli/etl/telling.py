@@ -142,7 +142,5 @@ def _written(result: Mapping[str, Any], outputs: Outputs) -> Iterator[tuple[Path
     )
     yield (
         outputs.json,
-        printable(values)
-        if result["data"] is not None
-        else screen.text("no rule, so no data", "未指定规则，没有 data"),
+        printable(values) if result["data"] is not None else screen.text("without data", "没有 data"),
     )
