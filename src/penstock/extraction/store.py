@@ -87,8 +87,11 @@ async def due(tx: Tx, limit: int) -> list[dict[str, Any]]:
 
 
 async def just_ended(tx: Tx, within: timedelta, limit: int) -> list[dict[str, Any]]:
+    """Without their results, which may be large."""
     query = (
-        "select * from etl_task where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"
+        "select task_id, merchant_id, filename, rule_id, status, phase, generation, lease_token, progress, started_at,"
+        " created_at, ocr_attempts, postprocess_attempts, metadata, error from etl_task"
+        " where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"
         " order by finished_at desc limit %s"
     )
     return await fetch_all(tx, query, (within, limit))
