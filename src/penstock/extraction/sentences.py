@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 
 # Points are tried from the first of a row only, and without going back: a page of nothing but points takes no longer.
-_END = re.compile(
-    r"""[。！？；]+[”’」』）】》"')\]]*\s*|…{2,}[”’」』）】》]*\s*|(?<![.!?])[.!?]++[”’"')\]]*+\s+"""
-)
+_END = re.compile(r"""[。！？；]+[”’」』）】》"')\]]*\s*|…{2,}[”’」』）】》]*\s*|(?<![.!?])[.!?]++[”’"')\]]*+\s+""")
 _WORD_BEFORE = re.compile(r"[^\s(（\[“\"'/]*$")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]|\d{1,3}|[ivxlcIVXLC]{1,5}")
 _ABBREVIATION = re.compile(
