@@ -10,6 +10,11 @@ from penstock.extraction.states import Stage
 from penstock.kernel.db import Tx, fetch_all, fetch_one
 
 _DUE = "status = 'pending' and leased_until is null and due_at <= clock_timestamp()"
+# What a run state is made of: results and rules may be large, and the sweep looks at hundreds of rows each time.
+_SHOWN = (
+    "task_id, merchant_id, filename, rule_id, status, phase, generation, lease_token, progress, ocr_attempts,"
+    " postprocess_attempts, started_at, created_at, error, metadata"
+)
 _CLAIM = f"""
 update etl_task set lease_owner = %(owner)s, leased_until = clock_timestamp() + %(ttl)s, lease_token = lease_token + 1,
     lease_count = lease_count + 1, started_at = coalesce(started_at, clock_timestamp()), updated_at = clock_timestamp()
@@ -83,15 +88,14 @@ async def expire(tx: Tx, limit: int) -> list[dict[str, Any]]:
 
 
 async def due(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    return await fetch_all(tx, f"select * from etl_task where {_DUE} order by due_at, task_id limit %s", (limit,))  # noqa: S608  as above
+    query = f"select {_SHOWN} from etl_task where {_DUE} order by due_at, task_id limit %s"  # noqa: S608  as above
+    return await fetch_all(tx, query, (limit,))
 
 
 async def just_ended(tx: Tx, within: timedelta, limit: int) -> list[dict[str, Any]]:
     """Without their results, which may be large."""
     query = (
-        "select task_id, merchant_id, filename, rule_id, status, phase, generation, lease_token, progress, started_at,"
-        " created_at, ocr_attempts, postprocess_attempts, metadata, error from etl_task"
-        " where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"
+        f"select {_SHOWN} from etl_task where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"  # noqa: S608
         " order by finished_at desc limit %s"
     )
     return await fetch_all(tx, query, (within, limit))
