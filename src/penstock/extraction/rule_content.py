@@ -4,6 +4,7 @@
 fault by JSON pointer into it.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -55,7 +56,9 @@ def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Prob
         _at(key, f"there is no such key; the keys are {', '.join(FIELDS)}") for key in content if key not in FIELDS
     ]
     wrong = unknown + [
-        _at(name, "has a character that cannot be stored") for name in FIELDS if not _storable(content[name])
+        _at(name, "has a character or a number that cannot be stored")
+        for name in FIELDS
+        if not _storable(content[name])
     ]
     if wrong:
         return wrong
@@ -72,7 +75,8 @@ def _at(name: str, message: str, below: str = "") -> Problem:
 
 
 def _storable(value: Any) -> bool:
-    """Not so: U+0000, which PostgreSQL has no place for, halves of a surrogate pair, and what is nested without end."""
+    """Not so: U+0000, which PostgreSQL has no place for, halves of a surrogate pair, numbers that are none or have no
+    end, and what is nested without end."""
     level = [value]
     for _ in range(200):
         if not level:
@@ -80,6 +84,8 @@ def _storable(value: Any) -> bool:
         texts = [each for each in level if isinstance(each, str)]
         texts += [key for each in level if isinstance(each, Mapping) for key in each]
         if any(not isinstance(text, str) or "\x00" in text or _is_broken(text) for text in texts):
+            return False
+        if any(isinstance(each, float) and not math.isfinite(each) for each in level):
             return False
         level = [
             below

@@ -81,6 +81,8 @@ class TestMaking:
             ({"system_prompt": "x" * 20_001}, "/system_prompt"),
             ({"description": "\ud800"}, "/description"),
             ({"json_schema": {"title": "\x00"}}, "/json_schema"),
+            ({"json_schema": {"type": "number", "minimum": float("nan")}}, "/json_schema"),
+            ({"options": {"x": [float("inf")]}}, "/options"),
             ({"postprocess_mode": "magic"}, "/postprocess_mode"),
             ({"postprocess_strategy": "guess"}, "/postprocess_strategy"),
             ({"options": []}, "/options"),
@@ -218,6 +220,20 @@ class TestFinding:
                 names += [kept.rule.name for kept in part]
                 after = part[-1].rule.rule_id
         assert names == ["default", "r0", "r1", "r2", "r3", "r4"]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3])
+    async def test_in_parts_the_default_for_everybody_is_listed_once_and_hides_no_other(self, database, limit):
+        own = [(await made(database, name=f"r{n}")).rule.rule_id for n in range(2)]
+        default = (await made(database, OLGA)).rule.rule_id
+        own += [(await made(database, name=f"later{n}")).rule.rule_id for n in range(2)]
+        settings = EtlSettings(global_rule_id=default)
+        found, after = [], 0
+        async with database.transaction() as tx:
+            while part := await find_rules(tx, ANN, settings, after=after, limit=limit):
+                assert len(part) == limit or not await find_rules(tx, ANN, settings, after=part[-1].rule.rule_id)
+                found += [(kept.rule.rule_id, kept.rule.is_system) for kept in part]
+                after = part[-1].rule.rule_id
+        assert found == sorted([(1, True), (default, True), *((each, False) for each in own)])
 
     async def test_another_merchants_rule_is_not_there(self, database):
         rule_id = (await made(database)).rule.rule_id
