@@ -5,12 +5,21 @@ import msgspec
 from penstock.extraction import store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import Folder, Manifest
-from penstock.extraction.media import HEAD, media_type_of
 from penstock.extraction.queries import visible
-from penstock.extraction.states import TaskStatus
+from penstock.extraction.states import Stage, TaskStatus
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
+
+_KINDS = {  # pictures are named by whoever stored them, who has looked at their first bytes
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "gif": "image/gif",
+    "bmp": "image/bmp",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "webp": "image/webp",
+}
 
 
 async def markdown(desk: EtlDesk, task_id: int, caller: Caller) -> bytes:
@@ -32,16 +41,17 @@ async def image(desk: EtlDesk, task_id: int, name: str, caller: Caller) -> tuple
     folder, manifest = await _sealed(desk, task_id, caller)
     key = folder.key(f"images/{name}")
     if key not in manifest.images:
-        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id, name=name)
-    data = await _bytes_of(folder, key, task_id)
-    return data, media_type_of(data[:HEAD], name)
+        raise PenstockError(error_codes.NOT_FOUND, task_id=task_id, name=name)
+    return await _bytes_of(folder, key, task_id), _KINDS.get(
+        name.rpartition(".")[2].lower(), "application/octet-stream"
+    )
 
 
 async def result(desk: EtlDesk, task_id: int, caller: Caller) -> bytes:
     async with desk.database.transaction() as tx:
         row = visible(await store.find(tx, task_id), task_id, caller)
     if row["status"] != TaskStatus.COMPLETED:
-        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id, status=row["status"])
+        raise PenstockError(error_codes.ETL_NOT_READY, task_id=task_id, status=row["status"])
     return await _bytes_of(Folder(desk.store, task_id, row["ocr_generation"]), row["result"]["output_s3_key"], task_id)
 
 
@@ -51,7 +61,9 @@ async def _sealed(desk: EtlDesk, task_id: int, caller: Caller) -> tuple[Folder, 
     folder = Folder(desk.store, task_id, row["ocr_generation"])
     manifest = await folder.manifest()
     if manifest is None:
-        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id, status=row["status"])
+        was_read = row["phase"] == Stage.POSTPROCESS
+        code = error_codes.ETL_ARTEFACT_GONE if was_read else error_codes.ETL_NOT_READY
+        raise PenstockError(code, task_id=task_id, status=row["status"])
     return folder, manifest
 
 

@@ -8,6 +8,7 @@ that were only read (a hundred in a second) are stored together, and a kill cost
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -134,7 +135,7 @@ async def pages_in_order(folder: Folder, parts: Mapping[str, list[int]]) -> Asyn
     for key in sorted(parts):
         for number in parts[key]:
             where.setdefault(number, key)
-    left = {key: sum(1 for home in where.values() if home == key) for key in parts}
+    left = Counter(where.values())
     open_parts: dict[str, dict[int, Page]] = {}
     for number in sorted(where):
         key = where[number]

@@ -4,19 +4,11 @@ from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
 HEAD = 1024  # bytes; a PDF may begin with some rubbish
-_SUFFIXES = {
-    "application/pdf": ".pdf",
-    "image/png": ".png",
-    "image/jpeg": ".jpg",
-    "image/tiff": ".tif",
-    "image/webp": ".webp",
-}
+_ACCEPTED = ("application/pdf", "image/jpeg", "image/png", "image/tiff", "image/webp")
 
 
 def media_type_of(head: bytes, filename: str = "") -> str:
     """ETL_FILE_TYPE for what cannot be read."""
-    if b"%PDF-" in head[:HEAD]:
-        return "application/pdf"
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -25,8 +17,6 @@ def media_type_of(head: bytes, filename: str = "") -> str:
         return "image/tiff"
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
-    raise PenstockError(error_codes.ETL_FILE_TYPE, filename=filename[:200], accepted=sorted(_SUFFIXES))
-
-
-def suffix_of(media_type: str) -> str:
-    return _SUFFIXES[media_type]
+    if b"%PDF-" in head[:HEAD]:  # last: a picture may speak of PDFs in its notes
+        return "application/pdf"
+    raise PenstockError(error_codes.ETL_FILE_TYPE, filename=filename[:200], accepted=_ACCEPTED)

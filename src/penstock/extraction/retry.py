@@ -22,17 +22,12 @@ async def retry(
 ) -> dict[str, Any]:
     """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help."""
     async with desk.database.transaction() as tx:
-        row = visible(await store.find(tx, task_id), task_id, caller)
-    if row["status"] == TaskStatus.PENDING:  # what it has read so far is not the question
-        raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=task_id)
+        row = _over(visible(await store.find(tx, task_id), task_id, caller))
     folder = Folder(desk.store, task_id, row["ocr_generation"])
     if from_stage is Stage.POSTPROCESS and not await folder.is_whole():
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id)
     async with desk.database.transaction() as tx:
-        row = visible(await store.lock(tx, task_id), task_id, caller)
-        status = TaskStatus(row["status"])
-        if status is TaskStatus.PENDING:
-            raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=task_id)
+        row = _over(visible(await store.lock(tx, task_id), task_id, caller))
         generation = row["generation"] + 1
         changes: dict[str, Any] = {
             "phase": from_stage.value, "generation": generation, "ocr_attempts": 0, "postprocess_attempts": 0,
@@ -40,13 +35,15 @@ async def retry(
             "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
             "progress": 0 if from_stage is Stage.OCR else 80,
         }  # fmt: skip
-        if from_stage is Stage.OCR:  # pointers are only to what a later retry can go on from
-            changes |= {"ocr_generation": generation, "metadata": json.dumps({})}
+        if from_stage is Stage.OCR:  # by whoever reads now; pointers are only to what a later retry can go on from
+            changes |= {"ocr_generation": generation, "provider": desk.settings.provider, "metadata": {}}
+        else:
+            changes["metadata"] = {name: told for name, told in row["metadata"].items() if name != "postprocess"}
         if newest_rule:
             rule = await rules.rule_for(tx, row["rule_id"], caller, desk.settings)
             changes |= {"rule": json.dumps(rule_content.snapshot(rule)), "rule_version": rule.version}
         step = Step(
-            str(task_id), status, TaskStatus.PENDING, by="api", trigger=f"retry_from_{from_stage}",
+            str(task_id), TaskStatus(row["status"]), TaskStatus.PENDING, by="api", trigger=f"retry_from_{from_stage}",
             operator=caller.user_id, changes=changes, guards={"generation": row["generation"]},
         )  # fmt: skip
         moved = await move(tx, TASK, step)
@@ -55,3 +52,9 @@ async def retry(
     await desk.states.write(state)
     await desk.wake(state)
     return moved
+
+
+def _over(row: dict[str, Any]) -> dict[str, Any]:
+    if row["status"] == TaskStatus.PENDING:
+        raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=row["task_id"])
+    return row

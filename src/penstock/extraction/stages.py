@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 SKIP = "skip"
 _UNTIL_IT_IS_BACK = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+_LONGEST_ID = 1000  # letters of a task's name elsewhere
 _NOT_OURS = (error_codes.LEASE_LOST, error_codes.STATE_CHANGED)
 
 
@@ -135,7 +136,7 @@ async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, r
     metadata = json.storable(dict(reading.metadata) | {"pages": reading.page_count, "version": provider.version})
     manifest = Manifest(
         key, reading.page_count, notebook.parts, notebook.images, provider.name, provider.version,
-        reading.provider_task_id, metadata,
+        json.storable(reading.provider_task_id[:_LONGEST_ID]), metadata,
     )  # fmt: skip
     return await folder.seal(manifest)
 

@@ -137,7 +137,8 @@ async def _locate(desk: EtlDesk, given: Submission) -> _Found:
         return await _from_object(desk, job["source_key"], job["source_file"])
     key = check_key(given.object_key or "")
     own = f"inbox/{given.caller.merchant_id}/"
-    if not given.caller.sees_all and not key.startswith(own):  # others' objects are not even known to exist
+    is_own = key.startswith(own) and "/" not in given.caller.merchant_id  # else it would be within another's folder
+    if not given.caller.sees_all and not is_own:  # others' objects are not even known to exist
         raise PenstockError(error_codes.ETL_SOURCE_NOT_FOUND, object_key=key, allowed=own)
     return await _from_object(desk, key, key.rsplit("/", 1)[-1])
 

@@ -45,7 +45,7 @@ _ACCEPTED = answer(
     headers={"Location": {"schema": {"type": "string"}, "example": f"/api/v1/etl/tasks/{examples.TASK_ID}"}},
 )
 _NO_TASK = may_fail_with(error_codes.ETL_TASK_NOT_FOUND)
-_NO_PART = may_fail_with(error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_ARTEFACT_GONE)
+_NO_PART = may_fail_with(error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_NOT_READY, error_codes.ETL_ARTEFACT_GONE)
 
 
 def _stored(example: Document) -> dict[str, Any]:
@@ -206,7 +206,10 @@ async def get_markdown(request: Request, caller: SignedIn, task_id: TaskId) -> R
     response_class=Response,
     responses=_PAGE,
     openapi_extra=may_fail_with(
-        error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_ARTEFACT_GONE, error_codes.PAGE_NOT_FOUND
+        error_codes.ETL_TASK_NOT_FOUND,
+        error_codes.ETL_NOT_READY,
+        error_codes.ETL_ARTEFACT_GONE,
+        error_codes.PAGE_NOT_FOUND,
     ),
 )
 async def get_page(request: Request, caller: SignedIn, task_id: TaskId, page_number: PageNumber) -> Response:
@@ -235,7 +238,9 @@ async def get_result(request: Request, caller: SignedIn, task_id: TaskId) -> Res
     summary="A picture of the document",
     response_class=Response,
     responses=_PICTURE,
-    openapi_extra=_NO_PART,
+    openapi_extra=may_fail_with(
+        error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_NOT_READY, error_codes.ETL_ARTEFACT_GONE, error_codes.NOT_FOUND
+    ),
 )
 async def get_image(
     request: Request,

@@ -91,6 +91,10 @@ ETL_NOT_ENDED = _row("ETL_NOT_ENDED", Kind.CONFLICT, _W,
 ETL_ARTEFACT_GONE = _row("ETL_ARTEFACT_GONE", Kind.CONFLICT, _W,
     "识别结果已不存在，无法只重试后处理", "What was read from the document is no longer there",
     "请从 ocr 阶段重试", "Retry from the stage ocr")
+ETL_NOT_READY = _row("ETL_NOT_READY", Kind.CONFLICT, _W,
+    "任务还没有这项产物", "The task has not made this yet",
+    "识别内容在 ocr 阶段之后可读，结果在任务完成之后可读；请查看任务状态与错误",
+    "What was read is there after the stage ocr, the result once the task is completed; see its status and error")
 ETL_STAGE_TIMEOUT = _row("ETL_STAGE_TIMEOUT", Kind.UNAVAILABLE, _W,
     "处理长时间没有进展", "A stage made no progress for too long",
     "系统会自动重试", "It is tried again by itself", retryable=True)
