@@ -24,10 +24,12 @@ from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.schemas import errors_of
+from penstock.kernel.telemetry import Masker
 from penstock.pdf.pages.furniture import RunningHeads, edges_of
 from penstock.pdf.pages.markdown import stream_markdown
 
 log = structlog.get_logger(__name__)
+_masker = Masker()  # a stranger's exception may hold addresses and keys, and people see it
 
 SKIP = "skip"
 _UNTIL_IT_IS_BACK = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
@@ -54,7 +56,7 @@ async def run_stage(shop: Workshop, stage: Stage, task_id: int) -> bool:
         raise
     except Exception as failure:  # a fault of ours, or of a provider: the task's, not the worker's
         log.exception("etl.stumbled", task=task_id, stage=stage)
-        await _settle_failure(held, PenstockError(error_codes.INTERNAL_ERROR, reason=reason_of(failure)))
+        await _settle_failure(held, PenstockError(error_codes.INTERNAL_ERROR, reason=_masker.text(reason_of(failure))))
     return True
 
 

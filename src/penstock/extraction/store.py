@@ -15,6 +15,10 @@ _SHOWN = (
     "task_id, merchant_id, filename, rule_id, status, phase, generation, lease_token, progress, ocr_attempts,"
     " postprocess_attempts, started_at, created_at, error, metadata"
 )
+_SMALL_RESULT = (
+    "case when pg_column_size(result) > 32768 then (result - 'data' - 'provenance') || '{\"is_large\": true}'"
+    " else result end as result"
+)
 _CLAIM = f"""
 update etl_task set lease_owner = %(owner)s, leased_until = clock_timestamp() + %(ttl)s, lease_token = lease_token + 1,
     lease_count = lease_count + 1, started_at = coalesce(started_at, clock_timestamp()), updated_at = clock_timestamp()
@@ -63,9 +67,10 @@ async def waiting(tx: Tx, most: int) -> int:
 async def page(
     tx: Tx, merchant_id: str | None, statuses: Sequence[str] | None, before: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    """Newest first; `before` is the last task of the page before."""
+    """Newest first; `before` is the last task of the page before. Of a large result only the pointers."""
     query = (
-        "select * from etl_task where (%(merchant)s::text is null or merchant_id = %(merchant)s)"
+        f"select {_SHOWN}, rule_version, finished_at, {_SMALL_RESULT} from etl_task"  # noqa: S608  as above
+        " where (%(merchant)s::text is null or merchant_id = %(merchant)s)"
         " and (%(statuses)s::text[] is null or status = any(%(statuses)s))"
         " and (%(before)s::bigint is null or (created_at, task_id) <"
         " (select created_at, task_id from etl_task where task_id = %(before)s))"

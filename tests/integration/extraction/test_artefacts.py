@@ -91,6 +91,21 @@ class TestReading:
         assert media_type_of(b"rubbish %PDF-1.7") == "application/pdf"
 
 
+class TestListing:
+    async def test_of_large_results_a_list_has_the_pointers_only(self, place):
+        small, large = await place.submit(text_pages(1)), await place.submit(text_pages(1))
+        for task_id, letters in ((small, 10), (large, 100_000)):
+            text = "".join(chr(0x4E00 + each % 9000) for each in range(letters))
+            result = json.dumps({"data": {"text": text}, "provenance": {}, "output_s3_key": "k"})
+            async with place.parts.database.transaction() as tx:
+                end = "update etl_task set status = 'completed', finished_at = now(), result = %s where task_id = %s"
+                await tx.execute(end, (result, task_id))
+        listed = (await place.http.get("/api/v1/etl/tasks")).json()["tasks"]
+        assert [task["task_id"] for task in listed] == [large, small]
+        assert listed[0]["result"] == {"output_s3_key": "k", "is_large": True}
+        assert len(listed[1]["result"]["data"]["text"]) == 10
+
+
 class TestSubmitting:
     async def test_a_folder_within_another_merchants_inbox_is_not_an_inbox(self, place):
         await place.parts.store.put("inbox/m-1/sub/a.pdf", text_pages(1))
@@ -133,6 +148,19 @@ class TestWorking:
         row = (await place.look(task_id)).state
         assert row.phase is Stage.POSTPROCESS
         assert row.facts["artifacts"]["provider_task_id"].startswith("a\N{REPLACEMENT CHARACTER}bc")
+
+    async def test_what_a_plug_in_says_of_its_keys_is_masked(self, place):
+        class Talkative(Provider):
+            async def read(self, document: Document, notebook: Notebook) -> Reading:
+                raise ValueError("no answer from https://user:hunter2@ocr.example/read?token=abcdef0123456789abcdef")
+
+        place.parts.workshop._providers["local"] = Talkative()
+        task_id = await place.submit(text_pages(1))
+        await run_stage(place.parts.workshop, Stage.OCR, task_id)
+        told = (await place.look(task_id)).state.facts["error"]
+        assert "no answer from" in told["reason"]
+        assert "hunter2" not in str(told)
+        assert "abcdef0123456789" not in str(told)
 
     async def test_when_it_is_tried_again_nothing_is_said_of_waiting(self, place):
         place.parts.workshop._providers["local"] = Provider(failures=1)
