@@ -130,11 +130,20 @@ def error_of(stage: Stage, failure: PenstockError, attempts: int) -> dict[str, A
         "message": {"zh": failure.code.message.zh, "en": failure.code.message.en},
         "remedy": {"zh": failure.code.remedy.zh, "en": failure.code.remedy.en},
         "reason": circumstances_of(failure),
-        "details": dict(failure.details),
+        "details": {name: _writable(value) for name, value in failure.details.items()},
         "attempts": attempts,
     }
     stored: dict[str, Any] = json.storable(told)
     return stored
+
+
+def _writable(value: Any) -> Any:
+    """A plug-in may put anything into an error; one that could not be written would never be settled."""
+    try:
+        json.dumps(json.storable(value))
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+    return value
 
 
 def _pause(desk: EtlDesk, attempts: int, failure: PenstockError) -> float:

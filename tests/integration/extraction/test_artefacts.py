@@ -149,6 +149,17 @@ class TestWorking:
         assert row.phase is Stage.POSTPROCESS
         assert row.facts["artifacts"]["provider_task_id"].startswith("a\N{REPLACEMENT CHARACTER}bc")
 
+    async def test_an_error_with_details_that_are_no_json_ends_the_task_all_the_same(self, place):
+        class Careless(Provider):
+            async def read(self, document: Document, notebook: Notebook) -> Reading:
+                raise PenstockError(error_codes.OCR_REFUSED, path=document.path, page=7)
+
+        place.parts.workshop._providers["local"] = Careless()
+        task_id = await place.submit(text_pages(1))
+        await run_stage(place.parts.workshop, Stage.OCR, task_id)
+        error = (await place.ended(task_id))["error"]
+        assert (error["code"], error["details"]["page"]) == ("OCR_REFUSED", 7)
+
     async def test_what_a_plug_in_says_of_its_keys_is_masked(self, place):
         class Talkative(Provider):
             async def read(self, document: Document, notebook: Notebook) -> Reading:
