@@ -59,6 +59,7 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/etl/rules/{rule_id}"): SIGNED_IN,
     ("PUT", "/api/v1/etl/rules/{rule_id}"): ENDING,
     ("DELETE", "/api/v1/etl/rules/{rule_id}"): ENDING,
+    ("GET", "/api/v1/etl/rules/{rule_id}/versions"): SIGNED_IN,
     ("POST", "/api/v1/etl/rules/{rule_id}/try"): ENDING,
     # jobs
     ("POST", "/api/v1/jobs"): SENDING,

@@ -94,6 +94,13 @@ BUILT_IN_RULE: Document = RULE | {
     "created_at": None,
     "updated_at": None,
 }
+RULE_VERSIONS: Document = {
+    "versions": [
+        {"version": 3, "created_by": "alice", "created_at": _ENDED, "content": {**NEW_RULE}},
+        {"version": 2, "created_by": "alice", "created_at": _CREATED, "content": {**NEW_RULE, "system_prompt": None}},
+    ],
+    "next_before": None,
+}
 RULES: Document = {"rules": [BUILT_IN_RULE, RULE], "next_after": None}
 TRIAL: Document = {"text": "Invoice No: INV-1042\nTotal: 1,280.50"}
 TRIED: Document = {"data": {"number": "INV-1042", "total": 1280.5}, "metadata": {"strategy": "direct-json"}}

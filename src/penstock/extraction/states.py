@@ -47,7 +47,7 @@ TASK = Machine(
         arrow(None, _Task.PENDING, "api"),
         arrow(_Task.PENDING, _Task.COMPLETED, "worker", "etl_completed"),
         arrow(_Task.PENDING, _Task.FAILED, "worker", "etl_failed"),
-        arrow(_Task.PENDING, _Task.CANCELLED, "api", "etl_failed"),
+        arrow(_Task.PENDING, _Task.CANCELLED, "api", "etl_cancelled"),
         arrow([_Task.COMPLETED, _Task.FAILED, _Task.CANCELLED], _Task.PENDING, "api"),
     ],
 )

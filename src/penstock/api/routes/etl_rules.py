@@ -14,6 +14,7 @@ from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID
 from penstock.bootstrap import Parts
 from penstock.extraction import rules
+from penstock.extraction.rule_content import FIELDS, snapshot
 from penstock.extraction.rules import KeptRule
 from penstock.extraction.trying import MAX_LETTERS, try_rule
 from penstock.kernel import error_codes
@@ -92,6 +93,24 @@ class EtlRules(BaseModel):
     next_after: int | None = Field(description="Ask with `after` for the next part; none: that was all")
 
 
+class RuleVersion(BaseModel):
+    """What a rule said once; never changed."""
+
+    version: int
+    created_by: str
+    created_at: datetime
+    content: dict[str, Any]
+
+
+class RuleVersions(BaseModel):
+    """The newest first."""
+
+    model_config = shown(examples.RULE_VERSIONS)
+
+    versions: list[RuleVersion]
+    next_before: int | None = Field(description="Ask with `before` for the next part; none: that was all")
+
+
 class Trial(BaseModel):
     """A short text to try a rule on."""
 
@@ -162,6 +181,35 @@ async def get_rule(request: Request, caller: SignedIn, rule_id: RuleId) -> EtlRu
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         return _shown(await rules.find_rule(tx, caller, rule_id, parts.settings.etl))
+
+
+@router.get(
+    "/api/v1/etl/rules/{rule_id}/versions",
+    summary="What a rule has said",
+    openapi_extra=may_fail_with(error_codes.ETL_RULE_NOT_FOUND),
+)
+async def list_versions(
+    request: Request,
+    caller: SignedIn,
+    rule_id: RuleId,
+    *,
+    before: Annotated[
+        int | None, Query(ge=1, le=2_147_483_647, description="`next_before` of the part before", examples=[3])
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many at the most", examples=[50])] = 50,
+) -> RuleVersions:
+    """Every version that ever was, the newest first. The built-in rule has no history."""
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        found = await rules.find_versions(tx, caller, rule_id, before=before, limit=limit)
+    told = [
+        RuleVersion(
+            version=each.rule.version, created_by=each.created_by, created_at=each.created_at,
+            content={name: value for name, value in snapshot(each.rule).items() if name in FIELDS},
+        )
+        for each in found
+    ]  # fmt: skip
+    return RuleVersions(versions=told, next_before=told[-1].version if len(told) == limit else None)
 
 
 @router.put("/api/v1/etl/rules/{rule_id}", summary="Change a rule", openapi_extra=_CHANGES)

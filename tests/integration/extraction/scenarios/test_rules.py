@@ -56,6 +56,17 @@ class TestMakingARule:
             [row] = await queuer.rows("select * from etl_rule where rule_id = %s", rule_id)
             assert (row["postprocess_mode"], row["json_schema"]) == ("skip", schema.get("json_schema"))
 
+    async def test_every_version_can_be_read_again_the_newest_first(self, queuer):
+        rule_id = await queuer.rule(json_schema=SCHEMA)
+        await queuer.http.put(f"{RULES}/{rule_id}", json={"system_prompt": "In Latin."})
+        where = f"{RULES}/{rule_id}/versions"
+        first = (await queuer.http.get(where, params={"limit": 1})).json()
+        [newest], before = first["versions"], first["next_before"]
+        assert (newest["version"], newest["content"]["system_prompt"]) == (2, "In Latin.")
+        rest = (await queuer.http.get(where, params={"before": before})).json()
+        assert [(each["version"], each["content"]["system_prompt"]) for each in rest["versions"]] == [(1, None)]
+        assert (await queuer.http.get(f"{RULES}/1/versions")).status_code == 404
+
     async def test_it_can_be_changed_to_skip_and_back(self, queuer):
         """规则声明跳过后处理"""
         rule_id = await queuer.rule(json_schema=SCHEMA)
