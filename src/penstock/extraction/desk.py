@@ -1,6 +1,6 @@
 """What the use cases of ETL work with, handed over once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,17 +37,21 @@ class EtlDesk:
         A worker may die between taking the wake-up and claiming the task. Its wake-up stays where it is, so there is
         another beside it; one too many finds nothing to do.
         """
-        once = f"{row.phase}:{row.task_id}:{row.generation}:{row.token}"
+        once = _once(row)
         delay = timedelta(seconds=after) if after else None
         try:
             for name in (once, *(f"{once}:{number}" for number in range(1, _MOST_WAKE_UPS))):
                 job_id = await self.queue.wake(JOBS[row.phase], row.task_id, once=name, after=delay)
-                if job_id is not None:
+                if job_id is not None and row.facts.get("job_id") != job_id:
                     await self.states.note(row.task_id, job_id=job_id)
                 if job_id is not None or not await self.queue.is_taken(name):
                     return
         except RedisTrouble:
             log.info("etl.wake_up_lost", task=row.task_id)
+
+    def with_job(self, row: RunState) -> RunState:
+        """With the id of the job that is asked for next, which is known before the job is there."""
+        return replace(row, facts={**row.facts, "job_id": self.queue.id_of(_once(row))})
 
     async def forget_wake_up(self, row: RunState) -> None:
         """The worker that was woken by it is lost."""
@@ -55,3 +59,7 @@ class EtlDesk:
             await self.queue.forget(f"{row.phase}:{row.task_id}:{row.generation}:{row.token - 1}")
         except RedisTrouble:
             log.info("etl.wake_up_not_forgotten", task=row.task_id)
+
+
+def _once(row: RunState) -> str:
+    return f"{row.phase}:{row.task_id}:{row.generation}:{row.token}"

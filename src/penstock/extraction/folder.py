@@ -18,6 +18,7 @@ from penstock.extraction.ports import Subject
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.objectstore import ObjectStore
+from penstock.pdf.pages.furniture import RunningHeads, edges_of
 from penstock.pdf.pages.model import Page
 
 _PART_PAGES = 64
@@ -48,6 +49,7 @@ class Folder:
     def __init__(self, store: ObjectStore, task_id: int, generation: int) -> None:
         self.store = store
         self.root = f"etl/{task_id}/{generation}"
+        self._last = ("", b"")  # the part that was stored last, and its key
 
     def key(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -76,8 +78,14 @@ class Folder:
             return manifest
         return await self.manifest() or manifest
 
+    async def put_part(self, key: str, pages: list[Page]) -> None:
+        data = _pages_out.encode(pages)
+        await self.store.put(key, data)
+        self._last = (key, data)
+
     async def part(self, key: str) -> list[Page]:
-        return _pages.decode(await self.store.get(key))
+        name, data = self._last  # a short document has no other
+        return _pages.decode(data if name == key else await self.store.get(key))
 
     async def listed(self, below: str) -> list[str]:
         return sorted([each.key async for each in self.store.list(self.key(below))])
@@ -158,12 +166,15 @@ class StoreNotebook:
         self._waiting: list[Page] = []
         self._since = 0.0
         self.parts: dict[str, list[int]] = {}
+        self.earlier: dict[str, list[int]] = {}  # those of other attempts
+        self.heads = RunningHeads()  # of the pages that this attempt added
         self.images: list[str] = []
 
     async def open(self) -> None:
         """Find what earlier attempts stored."""
         for key in await self._folder.listed("pages"):
             self.parts[key] = [page.number for page in await self._folder.part(key)]
+        self.earlier = dict(self.parts)
         self.images = await self._folder.listed("images")
         if notes := await self._folder.listed("notes"):  # the newest worker's; each began with those before it
             self._notes = json.loads(await self._folder.store.get(notes[-1]))
@@ -184,6 +195,7 @@ class StoreNotebook:
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting.append(page)
+        self.heads.add(edges_of(page))
         is_old = time.monotonic() - self._since > _PART_SECONDS
         if page.ocr_share or is_old or len(self._waiting) >= _PART_PAGES:
             await self.flush()
@@ -193,7 +205,7 @@ class StoreNotebook:
             return
         pages, self._waiting = self._waiting, []
         key = self._folder.key(f"pages/{self.token:08}-{pages[0].number:06}.json")
-        await self._folder.store.put(key, _pages_out.encode(pages))
+        await self._folder.put_part(key, pages)
         self.parts[key] = [page.number for page in pages]
         failpoints.reach("etl.pages_stored")
 

@@ -34,12 +34,18 @@ class Held:
         self.stage = Stage(row["phase"])
         self.lease = Lease(row["task_id"], row["lease_token"], row)
         self._sign_of_life = time.monotonic()
-        self._told = 0.0
+        self._begun = self._told = self._sign_of_life  # the claim itself is shown
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether somebody held it before, who may have left something in the store."""
+        return self.lease.token > 1
 
     async def tell(self, done: int, total: int) -> None:
-        """Progress within the stage, at most twice a second; any call is a sign of life."""
+        """Progress within the stage, at most twice a second; any call is a sign of life. A short stage tells only its end."""
         self._sign_of_life = now = time.monotonic()
-        if now - self._told < _TELL_SECONDS and done < total:
+        is_short = now - self._begun < _TELL_SECONDS
+        if now - self._told < _TELL_SECONDS and (done < total or is_short):
             return
         self._told = now
         first, last = _SHARES[self.stage]
@@ -92,6 +98,6 @@ class Held:
 
 async def claim(desk: EtlDesk, task_id: int, stage: Stage, owner: str) -> Held | None:
     """None: it is not due, somebody has it, it has ended, or it is in the other stage."""
-    async with desk.database.transaction() as tx:
+    async with desk.database.statement() as tx:
         row = await store.claim(tx, task_id, stage, owner=owner, ttl=desk.settings.lease_seconds)
     return None if row is None else Held(desk, row)

@@ -48,7 +48,7 @@ async def retry(
         )  # fmt: skip
         moved = await move(tx, TASK, step)
     failpoints.reach("etl.retried")
-    state = runstate.of_row(moved)
+    state = desk.with_job(runstate.of_row(moved))
     await desk.states.write(state)
     await desk.wake(state)
     return moved

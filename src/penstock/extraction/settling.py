@@ -38,7 +38,7 @@ async def advance(held: Held, manifest: Manifest) -> None:
         failpoints.reach("etl.advancing")
     failpoints.reach("etl.advanced")
     row = held.row | changes | {"metadata": metadata}
-    state = runstate.of_row(row)
+    state = desk.with_job(runstate.of_row(row))
     await desk.states.write(state)
     await desk.wake(state)
     log.info("etl.read", task=held.task_id, pages=manifest.page_count, provider=manifest.provider)

@@ -25,7 +25,7 @@ from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.schemas import errors_of
 from penstock.kernel.telemetry import Masker
-from penstock.pdf.pages.furniture import RunningHeads, edges_of
+from penstock.pdf.pages.furniture import edges_of
 from penstock.pdf.pages.markdown import stream_markdown
 
 log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ async def _hand_back(held: Held, pauses: Sequence[float] = ()) -> None:
 # Reading -----------------------------------------------------------------------------------------------------------
 async def _ocr(shop: Workshop, held: Held) -> None:
     folder = Folder(shop.desk.store, held.task_id, held.row["ocr_generation"])
-    manifest = await folder.manifest()
+    manifest = await folder.manifest() if held.is_continued else None
     if manifest is None:
         manifest = await _read(shop, held, folder)
     failpoints.reach("etl.sealed")
@@ -102,7 +102,8 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
     row = held.row
     provider = shop.provider(row["provider"])
     notebook = StoreNotebook(folder, held.lease.token, held.tell)
-    await notebook.open()
+    if held.is_continued:
+        await notebook.open()
     try:
         async with shop.desk.store.on_disk(row["source_key"], shop.desk.settings.cache_dir) as path:
             await inspect_first(shop.inspector, row["media_type"], path)
@@ -131,7 +132,7 @@ async def inspect_first(inspector: Inspector, media_type: str, path: Path) -> No
 async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
     markdown = reading.markdown
     if markdown is None:
-        markdown = await _written(folder, notebook.parts)
+        markdown = await _written(folder, notebook)
     key = folder.key(f"document-{notebook.token:08}.md")
     await folder.store.put(key, markdown.encode(errors="replace"))
     failpoints.reach("etl.markdown_stored")
@@ -143,12 +144,12 @@ async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, r
     return await folder.seal(manifest)
 
 
-async def _written(folder: Folder, parts: Mapping[str, list[int]]) -> str:
-    """Two passes over the stored pages: what repeats at their edges is known only after the first."""
-    heads = RunningHeads()
-    async for page in pages_in_order(folder, parts):
+async def _written(folder: Folder, notebook: StoreNotebook) -> str:
+    """From the stored pages; what repeats at their edges was seen as they came, or is of an earlier attempt."""
+    heads = notebook.heads
+    async for page in pages_in_order(folder, notebook.earlier):
         heads.add(edges_of(page))
-    return "".join([piece async for piece in stream_markdown(pages_in_order(folder, parts), heads)])
+    return "".join([piece async for piece in stream_markdown(pages_in_order(folder, notebook.parts), heads)])
 
 
 # Making JSON -------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ async def submit(desk: EtlDesk, given: Submission) -> dict[str, Any]:
             raise
         return again
     failpoints.reach("etl.inserted")
-    state = runstate.of_row(row)
+    state = desk.with_job(runstate.of_row(row))
     await desk.states.write(state)
     failpoints.reach("etl.stated")
     await desk.wake(state)

@@ -131,8 +131,39 @@ async def _take_jobs(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
         await jobs.in_hand.hand_back()
 
 
+class _PromptWorker(Worker):
+    """Looks for the next job when one is done, not only when its clock ticks: ten looks a second are ten small jobs."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._turn = asyncio.Lock()
+        self._looking: set[asyncio.Task[None]] = set()
+
+    async def run_job(self, job_id: str, score: int) -> None:
+        await super().run_job(job_id, score)
+        if self.allow_pick_jobs and not self._turn.locked():
+            look = asyncio.create_task(self._look())
+            self._looking.add(look)
+            look.add_done_callback(self._looking.discard)
+
+    async def start_jobs(self, job_ids: list[bytes]) -> None:
+        """Jobs that we are just running stay in the queue, and need not be asked for."""
+        running = {job_id for job_id, task in self.tasks.items() if not task.done()}
+        await super().start_jobs([job_id for job_id in job_ids if job_id.decode() not in running])
+
+    async def _look(self) -> None:
+        try:
+            await self._poll_iteration()
+        except RedisTrouble as away:  # the clock's own look is where this ends the run
+            log.info("worker.look_lost", reason=str(away))
+
+    async def _poll_iteration(self) -> None:
+        async with self._turn:
+            await super()._poll_iteration()
+
+
 async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
-    worker = Worker(
+    worker = _PromptWorker(
         functions=[
             func(run, name=name, keep_result=0, max_tries=1, timeout=jobs.timeout)  # type: ignore[arg-type]
             for name, run in jobs.functions.items()

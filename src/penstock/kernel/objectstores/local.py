@@ -11,11 +11,12 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from io import RawIOBase
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from obstore.store import LocalStore as ObstoreLocal
@@ -27,6 +28,7 @@ from penstock.kernel.objectstore import Body, ContentRef, SignedMethod, check_ke
 from penstock.kernel.objectstores.pieces import pieces_of
 from penstock.kernel.objectstores.reading import TEMPORARY, Reading, wrapped
 
+Placed = TypeVar("Placed")
 _NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOENT, errno.ENOTSUP}
 
 
@@ -42,6 +44,9 @@ class LocalStore(Reading):
     async def put(self, key: str, body: Body) -> None:
         target = self._root / check_key(key)
         with wrapped(key, writing=True):
+            if isinstance(body, bytes):  # most are small: one trip to a thread does it all
+                await asyncio.to_thread(_put, body, self._temporary / uuid4().hex, target, _replace)
+                return
             async with self._written(body) as temporary:
                 await asyncio.to_thread(_replace, temporary, target)
 
@@ -72,8 +77,7 @@ class LocalStore(Reading):
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         target = self._root / check_key(key)
         with wrapped(key, writing=True):
-            async with self._written(body) as temporary:
-                return await asyncio.to_thread(_link, temporary, target)
+            return await asyncio.to_thread(_put, body, self._temporary / uuid4().hex, target, _link)
 
     async def put_content(self, body: Body) -> ContentRef:
         digest, size = hashlib.sha256(), 0
@@ -116,6 +120,16 @@ class LocalStore(Reading):
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _put(body: bytes, temporary: Path, target: Path, place: Callable[[Path, Path], Placed]) -> Placed:
+    try:
+        with temporary.open("xb", buffering=0) as file:
+            _write_all(file, body)
+            os.fsync(file.fileno())
+        return place(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _write_all(file: RawIOBase, piece: bytes) -> None:

@@ -25,7 +25,7 @@ from penstock.kernel.telemetry.tracing import current_trace_id
 
 _Event = MutableMapping[str, Any]
 # Their chatter below warning helps nobody.
-_QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio", "alembic.runtime.plugins")
+_QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio", "arq", "alembic.runtime.plugins")
 
 
 @contextmanager

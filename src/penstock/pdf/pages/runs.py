@@ -102,6 +102,7 @@ class Posts:
     def __init__(self, lines: Iterable[tuple[float, float, float]]) -> None:
         self._lines = sorted(lines)  # u, v0, v1
         self._places = [u for u, _, _ in self._lines]
+        self.are_there = bool(self._lines)
 
     def between(self, left: float, right: float, v: float) -> bool:
         if not self._lines:
@@ -163,9 +164,10 @@ def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:
         | (gap > COLUMN_GAP * size)
         | ((gap < _BACK * size) & ~letters.pieces)
     )
-    for at in np.flatnonzero(~broken & (gap > _WORD_GAP * size)).tolist():
-        if posts.between(frames[at, 2], frames[at + 1, 0], middle[at]):
-            broken[at] = True
+    if posts.are_there:
+        for at in np.flatnonzero(~broken & (gap > _WORD_GAP * size)).tolist():
+            if posts.between(frames[at, 2], frames[at + 1, 0], middle[at]):
+                broken[at] = True
     return np.concatenate([[0], np.flatnonzero(broken) + 1])
 
 
