@@ -42,7 +42,7 @@ class Held:
         return self.lease.token > 1
 
     async def tell(self, done: int, total: int) -> None:
-        """Progress within the stage, at most twice a second; any call is a sign of life. A short stage tells only its end."""
+        """Progress within the stage, at most twice a second; any call is a sign of life. A short stage tells none."""
         self._sign_of_life = now = time.monotonic()
         is_short = now - self._begun < _TELL_SECONDS
         if now - self._told < _TELL_SECONDS and (done < total or is_short):

@@ -39,7 +39,7 @@ _MiB = 1 << 20
 
 
 class ReadPage(NamedTuple):
-    """A page, and the pictures on it by their ids; None where they were not asked for, or are to be had by themselves."""
+    """A page, and the pictures on it by their ids; None: they were not taken with it."""
 
     page: Page
     pictures: dict[str, ImageBytes] | None = None
@@ -156,7 +156,7 @@ class PageReader:
             await self._read_slice(run, first, last)
 
     async def _read_slice(self, run: "_Run", first: int, last: int) -> None:
-        """A call may return early; then the next goes on from there. A bad page costs only itself, a bad picture less."""
+        """A call may return early; then the next goes on from there. A bad page costs itself, a bad picture less."""
         pictures = run.picture_bytes
         while first <= last:
             outcome = await self._sandbox.call(

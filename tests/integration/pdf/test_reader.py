@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
+from tests.support.page_pdfs import grey_image, line, photo, picture_page
 from tests.support.scans import saved_as, scan, scanned_pdf
 
 from penstock.kernel.errors import PenstockError
@@ -162,3 +163,26 @@ class TestRecognisers:
         assert not [task for task in asyncio.all_tasks() if "_recognise" in repr(task.get_coro())]
         (last,) = await read(reader, path, TIFF, frozenset({1, 2, 3, 4, 5}))
         assert (texts(first), texts(last)) == (["Page 1 of 6"], ["Page 6 of 6"])
+
+
+class TestPicturesOnPages:
+    @staticmethod
+    def page(image: bytes) -> bytes:
+        return picture_page(
+            f"{line(50, 700, 'Delivery note 88 of the northern store')}q 30 0 0 30 50 50 cm /I Do Q", image
+        )
+
+    async def test_they_come_with_their_page(self, reader, saved):
+        path = saved(self.page(grey_image(photo(100, 100), 100, 100)))
+        ((page, pictures),) = [each async for each in reader.with_pictures(path, PDF, 1)]
+        assert texts(page) == ["Delivery note 88 of the northern store"]
+        (picture,) = pictures.values()
+        assert (list(pictures), picture.media_type, picture.width, picture.height) == (["i1"], "image/png", 100, 100)
+
+    async def test_one_that_takes_too_much_memory_costs_its_page_no_text(self, pool, saved):
+        path = saved(self.page(grey_image(bytes(4000 * 4000), 4000, 4000)))
+        small = PdfSettings(security_memory_limit_mb=200)
+        async with PageReader(pool, small, OcrSettings(processes=1), SandboxSettings()) as reader:
+            ((page, pictures),) = [each async for each in reader.with_pictures(path, PDF, 1)]
+        assert texts(page) == ["Delivery note 88 of the northern store"]
+        assert (page.warnings, pictures) == ([], {})

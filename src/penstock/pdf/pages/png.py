@@ -22,7 +22,7 @@ def png_of(picture: Picture.Image) -> bytes:
     told[0, 1:] = rows[0]
     np.subtract(rows[1:], rows[:-1], out=told[1:, 1:])  # around 256, as PNG wants it
     header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, _COLOURS[picture.mode], 0, 0, 0)
-    parts = (b"IHDR", header), (b"IDAT", zlib.compress(told, _LEVEL)), (b"IEND", b"")
+    parts = (b"IHDR", header), (b"IDAT", zlib.compress(told.data, _LEVEL)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
 
 
