@@ -34,7 +34,7 @@ class Held:
         self.stage = Stage(row["phase"])
         self.lease = Lease(row["task_id"], row["lease_token"], row)
         self._sign_of_life = time.monotonic()
-        self._begun = self._told = self._sign_of_life  # the claim itself is shown
+        self._told = 0.0
 
     @property
     def is_continued(self) -> bool:
@@ -42,10 +42,9 @@ class Held:
         return self.lease.token > 1
 
     async def tell(self, done: int, total: int) -> None:
-        """Progress within the stage, at most twice a second; any call is a sign of life. A short stage tells none."""
+        """Progress within the stage, at most twice a second; any call is a sign of life."""
         self._sign_of_life = now = time.monotonic()
-        is_short = now - self._begun < _TELL_SECONDS
-        if now - self._told < _TELL_SECONDS and (done < total or is_short):
+        if now - self._told < _TELL_SECONDS and done < total:
             return
         self._told = now
         first, last = _SHARES[self.stage]

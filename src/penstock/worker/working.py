@@ -137,14 +137,14 @@ class _PromptWorker(Worker):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._turn = asyncio.Lock()
-        self._looking: set[asyncio.Task[None]] = set()
+        self.looks: set[asyncio.Task[None]] = set()  # in progress
 
     async def run_job(self, job_id: str, score: int) -> None:
         await super().run_job(job_id, score)
         if self.allow_pick_jobs and not self._turn.locked():
             look = asyncio.create_task(self._look())
-            self._looking.add(look)
-            look.add_done_callback(self._looking.discard)
+            self.looks.add(look)
+            look.add_done_callback(self.looks.discard)
 
     async def start_jobs(self, job_ids: list[bytes]) -> None:
         """Jobs that we are just running stay in the queue, and need not be asked for."""
@@ -189,6 +189,9 @@ async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
             await asyncio.wait(begun, timeout=grace)
     finally:
         stopping.cancel()
+        for look in tuple(worker.looks):  # first of all: it could begin what nobody waits for
+            look.cancel()
+        await asyncio.gather(*worker.looks, return_exceptions=True)
         for task in worker.tasks.values():
             task.cancel()
         while not running.done():  # a cancellation that meets ARQ while it connects is swallowed there
