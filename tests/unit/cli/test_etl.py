@@ -203,6 +203,7 @@ class TestInterrupting:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
     def test_work_is_cancelled_and_cleans_up(self, number):
         cleaned = []
+        before = signal.signal(number, signal.SIG_DFL)  # tests may run where it is ignored
 
         async def work() -> None:
             try:
@@ -213,4 +214,5 @@ class TestInterrupting:
 
         with pytest.raises(KeyboardInterrupt):
             run_interruptibly(work())
+        signal.signal(number, before)
         assert cleaned == [number]

@@ -5,15 +5,18 @@ never keeps the others of its page from being some.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from penstock.harvest.page import Page
 from penstock.harvest.reading.json_pages import JsonPages
 from penstock.harvest.reading.rules import Rules
-from penstock.harvest.reading.xml_pages import XmlPages
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import Sections
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.harvest.reading.xml_pages import XmlPages
 
 __all__ = ["Reader"]
 
@@ -24,8 +27,7 @@ class Reader:
     def __init__(self, sections: Sections, *, ids_only: bool = False) -> None:
         rules = Rules(sections, ids_only=ids_only)
         _check_complete(sections, rules)
-        pages = XmlPages if sections.response.format == "XML" else JsonPages
-        self._pages: XmlPages | JsonPages = pages(sections, rules)
+        self._pages: XmlPages | JsonPages = _xml_pages(sections, rules) or JsonPages(sections, rules)
 
     def read(self, body: bytes, *, span: Span | None = None, asked: Sequence[str] = ()) -> Page:
         """`asked`: ids that were asked for by id. Those that the answer does not hold become faults."""
@@ -34,6 +36,14 @@ class Reader:
     def count(self, body: bytes) -> int:
         """The total alone, from an answer that need not hold items. An error that means "no results" counts as 0."""
         return self._pages.count(body)
+
+
+def _xml_pages(sections: Sections, rules: Rules) -> "XmlPages | None":
+    if sections.response.format != "XML":
+        return None
+    from penstock.harvest.reading.xml_pages import XmlPages  # large: only who needs it loads it
+
+    return XmlPages(sections, rules)
 
 
 def _check_complete(sections: Sections, rules: Rules) -> None:

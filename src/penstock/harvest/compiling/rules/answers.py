@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import jsonpath
-from lxml import etree
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
 from penstock.harvest.spec import Response, Sections
@@ -74,6 +73,8 @@ def _jsonpath(path: str) -> str | None:
 
 
 def _xpath(path: str, response: Response) -> str | None:
+    from lxml import etree  # large: only who needs it loads it
+
     try:
         etree.XPath(path, namespaces=response.namespaces or None)
     except (etree.XPathError, ValueError, TypeError) as wrong:
