@@ -203,7 +203,8 @@ class TestInterrupting:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
     def test_work_is_cancelled_and_cleans_up(self, number):
         cleaned = []
-        before = signal.signal(number, signal.SIG_DFL)  # tests may run where it is ignored
+        usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        before = signal.signal(number, usual)  # tests may run where it is ignored
 
         async def work() -> None:
             try:
