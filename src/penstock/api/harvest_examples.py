@@ -9,7 +9,6 @@ _HASH = "sha256:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
 _WHAT = {"source": "crossref", "endpoint": "works", "operation": "HARVEST"}
 _ADDRESS = "https://api.crossref.org/v1"
 PLAN_ID, TASK_ID, RECORD_ID = 7, 31, "10.1000/xyz.123"
-IDEMPOTENCY_KEY = "crossref-2026-03-02"
 FILTER = 'updated_at >= 2026-03-01 and fields.title ~ "heart"'
 
 SOURCE_YAML = """\

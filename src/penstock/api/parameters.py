@@ -32,6 +32,16 @@ OtherMerchant = Annotated[
     MerchantId | None,
     Query(description="Act for another merchant; goes to the audit log", examples=[examples.MERCHANT]),
 ]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Makes a repeat safe: one key, one outcome; for 24 h and more",
+        examples=["order-2026-03-02-1"],
+    ),
+]
 LastEventId = Annotated[
     str | None,
     Header(

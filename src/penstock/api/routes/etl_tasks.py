@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 
@@ -11,7 +11,7 @@ from penstock.api import etl_examples as examples
 from penstock.api.examples import Document, answer
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
-from penstock.api.parameters import LARGEST_ID, PageNumber
+from penstock.api.parameters import LARGEST_ID, IdempotencyKey, PageNumber
 from penstock.api.routes.etl_shapes import Submitted, Task, Tasks, task_of
 from penstock.bootstrap import Parts
 from penstock.extraction import artefacts
@@ -110,16 +110,7 @@ async def submit_task(
     response: Response,
     caller: SignedIn,
     body: NewTask,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="Makes a repeat safe: one key, one task",
-            examples=["invoice-1042"],
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Submitted:
     """PDF, PNG, JPEG, TIFF or WebP, by its bytes. Answers as soon as the task is stored; follow it with the address in
     `Location`."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from penstock.api import harvest_examples as examples
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
-from penstock.api.parameters import LARGEST_ID, Code, Moment
+from penstock.api.parameters import LARGEST_ID, Code, IdempotencyKey, Moment
 from penstock.api.routes.harvest_shapes import PlanDetail, Planned, PlanPreview, SlicePreview
 from penstock.bootstrap import Parts
 from penstock.harvest import looking, orders
@@ -135,16 +135,7 @@ async def create_plan(
     response: Response,
     caller: SignedIn,
     body: HarvestOrder,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="Makes a repeat safe: one key, one plan",
-            examples=[examples.IDEMPOTENCY_KEY],
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Planned:
     """Windows that are stored, queued or being fetched are never queued twice, whoever asks. The answer comes when the
     work is cut and queued, which for a source that is asked for numbers first may take minutes; executors begin before

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
@@ -12,7 +12,7 @@ from penstock.api import examples
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import FILE_FAULTS, may_fail_with
-from penstock.api.parameters import Cursor, JobId, Merchant
+from penstock.api.parameters import Cursor, IdempotencyKey, JobId, Merchant
 from penstock.api.routes.job_shapes import JobDetail, Jobs, detail, summary
 from penstock.bootstrap import Parts
 from penstock.documents import query_store
@@ -70,16 +70,7 @@ async def create_job(
     response: Response,
     caller: SignedIn,
     body: NewJob,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="Makes a repeat safe; 24 h and more",
-            examples=["order-2026-03-02-1"],
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobDetail:
     """The file is validated, checked for what is unsafe and looked through before this answers: up to a minute or
     two for a large file, so wait for it. Sent again, it answers the same job; a refused file leaves a `REJECTED`
