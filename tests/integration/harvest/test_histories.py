@@ -106,6 +106,19 @@ class TestClocks:
         assert await held(stage) == {"a": 1}
 
 
+class TestCeilings:
+    @pytest.mark.parametrize("kind", ["token", "url"])
+    @pytest.mark.parametrize("ceiling", [5, 6])
+    async def test_a_source_that_just_stops_linking_at_its_limit_is_asked_in_smaller_windows(
+        self, stage: Stage, kind: str, ceiling: int
+    ):
+        """It names no total: seven records, and nothing says that the last of them were left out."""
+        shape = shaped(kind=kind, page_size=3, units=10, lag=0, ceiling=ceiling, has_total=False)
+        changes = tuple(step for ident in "abcdefg" for step in (Step("change", (ident, 0)), Step("pass", (1,))))
+        await stage.stand(History(0, shape, (*changes, Step("pass", (20,)), *_PLAN_AND_WORK)))
+        assert await held(stage) == dict.fromkeys("abcdefg", 1)
+
+
 class TestPagesThatShift:
     """Twelve records on pages of three. What changes leaves the window, and those behind it move up."""
 

@@ -4,12 +4,10 @@ A position is all that is needed to make the next request, and it is committed w
 task over begins there. A two-phase source has two kinds of request: lists of ids, and details of the ids that are
 pending. Pending ids are fetched before the next list is asked for, so they stay few.
 
-Pages that are counted, not linked, are compared with the one before: a source that answers with the same page once more
-is asked again at once. When the list has ended, the number of different ids that this reading held is compared with the
-total that the source names. If ids are missing, the list is read again, until a list that held still brings nothing
-new; one that never holds still is cut into smaller slices.
-
-No source keeps us for ever: one that sends the same pages in a circle, or empty ones without end, is given up.
+Pages that are counted, not linked, are compared with the one before: a source that sends the same page once more is
+asked again. When the list has ended, the different ids of this reading are held against the total that the source
+names. If some are missing, the list is read again, until one that held still brings nothing new; one that never holds
+still is cut into smaller slices. A source that sends pages in a circle, or empty ones without end, is given up.
 """
 
 from dataclasses import dataclass
@@ -25,9 +23,7 @@ from penstock.harvest.spec import PageType, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
-_MOST_READINGS = 4
-_MOST_REPEATS = 3
-_MOST_CIRCLES = 10
+_MOST_READINGS, _MOST_REPEATS, _MOST_CIRCLES = 4, 3, 10
 _MOST_EMPTY = 200  # sources that filter behind their pages send some
 _COUNTED = frozenset({PageType.OFFSET, PageType.PAGE})
 _LINKED = frozenset({PageType.TOKEN, PageType.URL})
@@ -260,9 +256,14 @@ class Course:
         # A page across the limit comes back short and would pass for the last one; a total would have told.
         pages = position.page + (2 if position.total is None else 1)
         is_at_limit = pages * self.spec.pagination.page_size >= limit + (position.total is None)
-        if self._has_next(position, page) and is_at_limit:
-            return Overflow(f"more than {limit} results", self.slice.span)
+        if is_at_limit if self._has_next(position, page) else self._stops_at(limit, position, page):
+            return Overflow(f"{limit} results or more", self.slice.span)
         return None
+
+    def _stops_at(self, limit: int, position: Position, page: Page) -> bool:
+        """A source that links pages and names no total just stops linking at its limit; a full step cannot be cut."""
+        is_linked = self.spec.pagination.type in _LINKED and position.total is None
+        return is_linked and position.offset + page.served >= limit and self._is_divisible
 
     def _has_next(self, position: Position, page: Page) -> bool:
         pages = self.spec.pagination
