@@ -19,7 +19,7 @@ class TestHarvestsUnderFire:
     def test_the_records_are_those_of_the_source_each_version_stored_once_and_no_cursor_went_back(
         self, fresh_home: Path
     ):
-        counted = harvest_soak.run(fresh_home, seed=SEED, size=Size(rounds=5))
+        counted = harvest_soak.run(fresh_home, seed=SEED, size=Size(rounds=5, faults=3.0))
         assert counted["executors killed"] >= 3
         for happened in ("PostgreSQL killed", "Redis emptied", "executors paused", "runs lost"):
             assert counted[happened] >= 1, happened
