@@ -128,5 +128,5 @@ async def _on_pages(rule: "Rule", text: str, maker: "PostProcessor", merchant: s
     return await try_on_pages(rule, pages, maker, merchant_id=merchant)
 
 
-async def _no_pages(path: Path, media_type: str) -> int:  # noqa: ARG001
+async def _no_pages(path: Path, media_type: str) -> int:  # noqa: ARG001  a text has no file
     return 1

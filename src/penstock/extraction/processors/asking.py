@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 class ForgetfulMemo:
     """Remembers nothing: for trying a rule, and where nothing is kept."""
 
-    async def get(self, key: str) -> Any | None:  # noqa: ARG002
+    async def get(self, key: str) -> Any | None:  # noqa: ARG002  the port asks for it
         return None
 
     async def put(self, key: str, value: Any) -> None: ...

@@ -56,7 +56,7 @@ class Hosted:
             raise not_understood("ROW_MISSING")
         return self._seen(ours[0])
 
-    async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002
+    async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002  as the port has it
         await self._web.download(look.link, into)
 
     def _seen(self, row: dict[str, Any]) -> Look:

@@ -22,10 +22,10 @@ class Version2:
 
     async def deliver(self, order: Order, ticket: Ticket) -> None: ...
 
-    async def look(self, order: Order, ticket: Ticket) -> Look:  # noqa: ARG002
+    async def look(self, order: Order, ticket: Ticket) -> Look:  # noqa: ARG002  the port asks for it
         return Look(is_done=True)
 
-    async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002
+    async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002  as above
         form = replace(parse_form(order, self._settings), lasts=self._settings.parse_timeout_seconds)
         answer = await self._web.ask_for_result("POST", f"{self._root}/file_parse", into, form)
         if answer.status != 200:
