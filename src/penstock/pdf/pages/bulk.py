@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 
+_SLOTS = 4096
 _address, _int, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
@@ -28,17 +29,18 @@ def _direct(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)(place)
 
 
-_unicode = _direct("FPDFText_GetUnicode", ctypes.c_uint, _address, _int)
-_loose_box = _direct("FPDFText_GetLooseCharBox", _int, _address, _int, _address)
+# Without declared arguments a call takes half the time. They must then be small numbers or addresses of ctypes' own.
+_unicode = _direct("FPDFText_GetUnicode", ctypes.c_uint)
+_loose_box = _direct("FPDFText_GetLooseCharBox", None)
 _tight_box = _direct("FPDFText_GetCharBox", _int, _address, _int, _address, _address, _address, _address)
-_text_object = _direct("FPDFText_GetTextObject", _size, _address, _int)
-_generated = _direct("FPDFText_IsGenerated", _int, _address, _int)
-_map_error = _direct("FPDFText_HasUnicodeMapError", _int, _address, _int)
+_text_object = _direct("FPDFText_GetTextObject", _size)
+_generated = _direct("FPDFText_IsGenerated", _int)
+_map_error = _direct("FPDFText_HasUnicodeMapError", _int)
 _page_object = _direct("FPDFPage_GetObject", _size, _address, _int)
 _form_object = _direct("FPDFFormObj_GetObject", _size, _address, _int)
 _kind = _direct("FPDFPageObj_GetType", _int, _address)
 _bounds = _direct("FPDFPageObj_GetBounds", _int, _address, _address, _address, _address, _address)
-_char_matrix = _direct("FPDFText_GetMatrix", _int, _address, _int, _address)
+_char_matrix = _direct("FPDFText_GetMatrix", None)
 _draw_mode = _direct("FPDFPath_GetDrawMode", _int, _address, _address, _address)
 _count_segments = _direct("FPDFPath_CountSegments", _int, _address)
 _segment = _direct("FPDFPath_GetPathSegment", _size, _address, _int)
@@ -46,7 +48,7 @@ _segment_kind = _direct("FPDFPathSegment_GetType", _int, _address)
 _segment_closes = _direct("FPDFPathSegment_GetClose", _int, _address)
 _segment_point = _direct("FPDFPathSegment_GetPoint", _int, _address, _address, _address)
 _matrix = _direct("FPDFPageObj_GetMatrix", _int, _address, _address)
-_char_size = _direct("FPDFText_GetFontSize", ctypes.c_double, _address, _int)
+_char_size = _direct("FPDFText_GetFontSize", ctypes.c_double)
 _render_mode = _direct("FPDFTextObj_GetTextRenderMode", _int, _address)
 _font = _direct("FPDFTextObj_GetFont", _size, _address)
 _text = _direct("FPDFText_GetText", _int, _address, _int, _int, _address)
@@ -60,6 +62,28 @@ class Looks:
     sizes: Floats
     modes: Counts
     fonts: list[int]
+
+
+class _Slots:
+    """Places that PDFium writes to, made once: to make an address for each call is dearer than the call."""
+
+    def __init__(self, numbers: int) -> None:
+        memory = (ctypes.c_float * (_SLOTS * numbers))()
+        self._array = np.ctypeslib.as_array(memory).reshape(_SLOTS, numbers)
+        self._places = [ctypes.byref(memory, at) for at in range(0, ctypes.sizeof(memory), 4 * numbers)]
+
+    def filled(self, function: Any, text_page: int, indices: Sequence[int]) -> Floats:
+        """What the function writes for each character; zeros where it writes nothing."""
+        made = np.empty((len(indices), self._array.shape[1]))
+        for start in range(0, len(indices), _SLOTS):
+            some = indices[start : start + _SLOTS]
+            self._array[: len(some)] = 0
+            _run(map(function, repeat(_address(text_page)), some, self._places))
+            made[start : start + len(some)] = self._array[: len(some)]
+        return made
+
+
+_boxes, _matrices = _Slots(4), _Slots(6)
 
 
 def address_of(handle: Any) -> int:
@@ -76,7 +100,7 @@ def codes_of(text_page: int, count: int) -> Codes:
     told = units[:-1]
     if written == count + 1 and not ((told >= 0xD800) & (told <= 0xDFFF)).any():
         return told.astype(np.uint32)
-    return _with_pairs_joined(np.fromiter(map(_unicode, repeat(text_page), range(count)), np.uint32, count))
+    return _with_pairs_joined(np.fromiter(map(_unicode, repeat(_address(text_page)), range(count)), np.uint32, count))
 
 
 def _with_pairs_joined(codes: Codes) -> Codes:
@@ -90,15 +114,12 @@ def _with_pairs_joined(codes: Codes) -> Codes:
 
 def loose_boxes(text_page: int, indices: Sequence[int]) -> Floats:
     """Left, top, right, bottom, as wide as the letter's step and as high as its font; points of the page, y upwards."""
-    found = np.zeros((len(indices), 4), np.float32)
-    at = found.ctypes.data
-    _run(map(_loose_box, repeat(text_page), indices, range(at, at + 16 * len(indices), 16)))
-    return found.astype(np.float64)
+    return _boxes.filled(_loose_box, text_page, indices)
 
 
 def text_objects(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.uint64]:
     """0 for a character that PDFium added."""
-    return np.fromiter(map(_text_object, repeat(text_page), indices), np.uint64, len(indices))
+    return np.fromiter(map(_text_object, repeat(_address(text_page)), indices), np.uint64, len(indices))
 
 
 def tight_boxes(text_page: int, indices: Sequence[int]) -> Floats:
@@ -112,23 +133,22 @@ def tight_boxes(text_page: int, indices: Sequence[int]) -> Floats:
 
 def are_added(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Which of these characters are not in the file: PDFium found a gap there."""
-    return np.fromiter((each == 1 for each in map(_generated, repeat(text_page), indices)), np.bool_, len(indices))
+    return np.fromiter(
+        (each == 1 for each in map(_generated, repeat(_address(text_page)), indices)), np.bool_, len(indices)
+    )
 
 
 def map_errors(text_page: int, indices: Iterable[int]) -> int:
     """How many of these characters have no known meaning: their codes stand in for one."""
-    return sum(each == 1 for each in map(_map_error, repeat(text_page), indices))
+    return sum(each == 1 for each in map(_map_error, repeat(_address(text_page)), indices))
 
 
 def looks_of(text_page: int, indices: Sequence[int], items: Sequence[int]) -> Looks:
     """How letters look: one of each text object is asked for."""
     count = len(indices)
-    matrices = np.zeros((count, 6), np.float32)
-    at = matrices.ctypes.data
-    _run(map(_char_matrix, repeat(text_page), indices, range(at, at + 24 * count, 24)))
     return Looks(
-        matrices.astype(np.float64),
-        np.fromiter(map(_char_size, repeat(text_page), indices), np.float64, count),
+        _matrices.filled(_char_matrix, text_page, indices),
+        np.fromiter(map(_char_size, repeat(_address(text_page)), indices), np.float64, count),
         np.fromiter(map(_render_mode, items), np.int64, count),
         list(map(_font, items)),
     )
@@ -195,5 +215,5 @@ def segment_ends(segments: Sequence[int]) -> tuple[Floats, npt.NDArray[np.bool_]
     return points.astype(np.float64), np.fromiter(map(_segment_closes, segments), np.bool_, len(segments))
 
 
-def _run(calls: Iterable[int]) -> None:
+def _run(calls: Iterable[Any]) -> None:
     deque(calls, maxlen=0)

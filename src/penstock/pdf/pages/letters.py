@@ -15,13 +15,17 @@ from penstock.pdf.pages.bulk import Codes
 
 Mask = npt.NDArray[np.bool_]
 
-_SPACE, _WIDE, _LEFTWARDS, _MEANINGLESS = 1, 2, 4, 8
+SPACE = 1
+WIDE = 2  # of scripts that are written without spaces: Chinese and Japanese
+LEFTWARDS = 4  # Hebrew, Arabic and their kin
+MEANINGLESS = 8  # codes that no text has: controls, private letters, what stands for an unknown letter
+Kinds = npt.NDArray[np.uint8]
 _SPACES = (0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 _ENOUGH = 50  # letters from which on a mixture says something
 _ENOUGH_WORDS = 20
 _WORD = re.compile(r"[A-Za-z]*[a-z][A-Za-z]{3,}")
+_WITHOUT_VOWEL = re.compile(r"(?<![A-Za-z])[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4,}(?![A-Za-z])")
 _WESTERN = re.compile("[\xa1-\xff]")
-_VOWEL = re.compile(r"[aeiouyAEIOUY]")
 
 
 def _longer_forms() -> dict[int, str | None]:
@@ -51,14 +55,14 @@ _PLAIN = _plain_codes()
 _HAS_LONGER = re.compile("[\ufb00-\ufb06\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
-def _kinds() -> npt.NDArray[np.uint8]:
+def _kinds() -> Kinds:
     """The kinds of every code of the basic plane, as bits."""
     kinds = np.zeros(0x10000, np.uint8)
     for bit, ranges in (
-        (_SPACE, (*((code, code) for code in _SPACES), (0x2000, 0x200A))),
-        (_WIDE, ((0x2E80, 0x2FFF), (0x3001, 0xA4CF), (0xF900, 0xFAFF), (0xFF01, 0xFF9F))),
-        (_LEFTWARDS, ((0x0590, 0x08FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))),
-        (_MEANINGLESS, ((0, 1), (3, 0x1F), (0x7F, 0x9F), (0xE000, 0xF8FF), (0xFFFC, 0xFFFD), (0xFFFF, 0xFFFF))),
+        (SPACE, (*((code, code) for code in _SPACES), (0x2000, 0x200A))),
+        (WIDE, ((0x2E80, 0x2FFF), (0x3001, 0xA4CF), (0xF900, 0xFAFF), (0xFF01, 0xFF9F))),
+        (LEFTWARDS, ((0x0590, 0x08FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))),
+        (MEANINGLESS, ((0, 1), (3, 0x1F), (0x7F, 0x9F), (0xE000, 0xF8FF), (0xFFFC, 0xFFFD), (0xFFFF, 0xFFFF))),
     ):
         for first, last in ranges:
             kinds[first : last + 1] |= bit
@@ -69,49 +73,30 @@ def _kinds() -> npt.NDArray[np.uint8]:
 _KINDS = _kinds()
 
 
-def _are(codes: Codes, kind: int) -> Mask:
-    """Codes beyond the basic plane are rare; only two kinds have any."""
-    found: Mask = (_KINDS[np.minimum(codes, 0xFFFB)] & kind) != 0
+def kinds_of(codes: Codes) -> Kinds:
+    """What each is, as bits. Codes beyond the basic plane are rare; only two kinds have any."""
+    if not len(codes) or codes.max() <= 0xFFFF:
+        return _KINDS[codes]
+    kinds = _KINDS[np.minimum(codes, 0xFFFB)]
     beyond = codes >= 0xFFFC
-    if beyond.any():
-        far = (codes[beyond] >= 0x20000) & (codes[beyond] <= 0x3FFFF) if kind == _WIDE else np.False_
-        if kind == _MEANINGLESS:
-            far = (codes[beyond] >= 0xF0000) | np.isin(codes[beyond], (0xFFFC, 0xFFFD, 0xFFFF))
-        found[beyond] = far
-    return found
-
-
-def spaces(codes: Codes) -> Mask:
-    return _are(codes, _SPACE)
-
-
-def without_spaces_between(codes: Codes) -> Mask:
-    """Letters of scripts that are written without spaces: Chinese and Japanese."""
-    return _are(codes, _WIDE)
-
-
-def written_leftwards(codes: Codes) -> Mask:
-    """Hebrew, Arabic and their kin."""
-    return _are(codes, _LEFTWARDS)
-
-
-def meaningless(codes: Codes) -> Mask:
-    """Codes that no text has: controls, private letters, what stands for an unknown letter."""
-    return _are(codes, _MEANINGLESS)
+    far = codes[beyond]
+    wide = np.where((far >= 0x20000) & (far <= 0x3FFFF), WIDE, 0)
+    meaningless = (far >= 0xF0000) | np.isin(far, (0xFFFC, 0xFFFD, 0xFFFF))
+    kinds[beyond] = np.where(meaningless, MEANINGLESS, 0) | wide
+    return kinds
 
 
 def plain_text(codes: Codes) -> str:
     """As somebody would type it; still one letter for each code."""
-    known = codes <= 0x10FFFF
-    if known.all() and not (codes > 0xFFFF).any():
+    if not len(codes) or codes.max() <= 0xFFFF:
         plain = _PLAIN[codes]
     else:
-        plain = np.where(codes > 0xFFFF, np.where(known, codes, 0xFFFD), _PLAIN[np.minimum(codes, 0xFFFF)])
+        plain = np.where(codes > 0xFFFF, np.where(codes <= 0x10FFFF, codes, 0xFFFD), _PLAIN[np.minimum(codes, 0xFFFF)])
     return plain.astype("<u4").tobytes().decode("utf-32-le")
 
 
 def has_longer_forms(text: str) -> bool:
-    return bool(_HAS_LONGER.search(text))
+    return not text.isascii() and _HAS_LONGER.search(text) is not None
 
 
 def with_longer_forms(text: str) -> str:
@@ -123,13 +108,14 @@ def is_rubbish(text: str, unmapped: float) -> bool:
     letters = "".join(text.split())
     if len(letters) < _ENOUGH:
         return False
-    if len(_WESTERN.findall(letters)) > len(letters) * 0.5:  # bytes of another encoding taken for accented letters
+    is_western = not text.isascii() and len(_WESTERN.findall(letters)) > len(letters) * 0.5
+    if is_western:  # bytes of another encoding taken for accented letters
         return True
-    words = _WORD.findall(text)
-    without = sum(not _VOWEL.search(each) for each in words)
-    if len(words) >= _ENOUGH_WORDS and without > len(words) * 0.6:
+    without = sum(_WORD.fullmatch(each) is not None for each in _WITHOUT_VOWEL.findall(text))
+    words = len(_WORD.findall(text)) if without else 0
+    if words >= _ENOUGH_WORDS and without > words * 0.6:
         return True
     if unmapped < 0.5:
         return False
     sensible = sum(each.isalnum() for each in letters)
-    return sensible < len(letters) * 0.6 or without > len(words) * 0.3
+    return sensible < len(letters) * 0.6 or without > words * 0.3

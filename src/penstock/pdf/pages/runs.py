@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from penstock.pdf.pages import bulk
 from penstock.pdf.pages.bulk import Codes, Floats
-from penstock.pdf.pages.letters import Mask, without_spaces_between, written_leftwards
+from penstock.pdf.pages.letters import LEFTWARDS, WIDE, Kinds, Mask
 
 COLUMN_GAP = 0.7  # of the letters' size: wider than a word space, narrower than what parts columns
 _WORD_GAP = 0.15
@@ -37,7 +37,8 @@ class Letters:
     to: bulk.Counts
     objects: npt.NDArray[np.uint64]
     codes: Codes  # of the first letter
-    last_codes: Codes
+    kinds: Kinds  # of the first letter
+    last_kinds: Kinds
     frames: Floats
     styles: bulk.Counts
     sizes: Floats
@@ -45,8 +46,8 @@ class Letters:
 
     def only(self, chosen: Mask) -> "Letters":
         return Letters(
-            self.at[chosen], self.to[chosen], self.objects[chosen], self.codes[chosen], self.last_codes[chosen],
-            self.frames[chosen], self.styles[chosen], self.sizes[chosen], self.bad[chosen],
+            self.at[chosen], self.to[chosen], self.objects[chosen], self.codes[chosen], self.kinds[chosen],
+            self.last_kinds[chosen], self.frames[chosen], self.styles[chosen], self.sizes[chosen], self.bad[chosen],
         )  # fmt: skip
 
     @property
@@ -132,12 +133,12 @@ def runs_of(letters: Letters, text: str, posts: Posts) -> list[Run]:
     bad = np.add.reduceat(letters.bad, starts).tolist()
     counts = np.add.reduceat(letters.to - letters.at + 1, starts).tolist()
     twice = np.logical_or.reduceat(doubled, starts).tolist()
-    wide, wide_ends = without_spaces_between(letters.codes), without_spaces_between(letters.last_codes)
-    left = np.logical_or.reduceat(written_leftwards(letters.codes), starts).tolist()
+    wide, wide_ends = letters.kinds[starts] & WIDE != 0, letters.last_kinds[ends] & WIDE != 0
+    left = np.logical_or.reduceat(letters.kinds & LEFTWARDS, starts).tolist()
     columns = zip(
         letters.at[starts].tolist(), letters.to[ends].tolist(), *low, *high, letters.styles[starts].tolist(),
         letters.sizes[starts].tolist(), counts, bad, twice,
-        wide[starts].tolist(), wide_ends[ends].tolist(), left, strict=True,
+        wide.tolist(), wide_ends.tolist(), left, strict=True,
     )  # fmt: skip
     return [Run(text[first : last + 1], *rest) for first, last, *rest in columns]
 
@@ -153,8 +154,7 @@ def _drawn_twice(letters: Letters) -> Mask:
 def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:
     frames, size = letters.frames, letters.sizes[1:]
     gap = frames[1:, 0] - frames[:-1, 2]
-    leftwards = written_leftwards(letters.codes)
-    back = leftwards[1:] & leftwards[:-1]
+    back = (letters.kinds[1:] & letters.kinds[:-1] & LEFTWARDS) != 0
     if back.any():
         gap = np.where(back, frames[:-1, 0] - frames[1:, 2], gap)
     middle = (frames[:, 1] + frames[:, 3]) / 2

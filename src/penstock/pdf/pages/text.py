@@ -17,14 +17,16 @@ from pypdfium2 import raw
 
 from penstock.pdf.pages import bulk
 from penstock.pdf.pages.letters import (
+    LEFTWARDS,
+    MEANINGLESS,
+    SPACE,
+    WIDE,
     Mask,
     has_longer_forms,
     is_rubbish,
-    meaningless,
+    kinds_of,
     plain_text,
-    spaces,
     with_longer_forms,
-    without_spaces_between,
 )
 from penstock.pdf.pages.model import Ruling, Span
 from penstock.pdf.pages.runs import Letters, Posts, Run, joined, lines_of, runs_of
@@ -41,6 +43,8 @@ _STRAIGHT = 3  # degrees
 _MOST_ANGLES = 16
 _MANY_SPACES = re.compile(r" {2,}")
 _NOTHING = 0x200B  # stands where a space is taken out
+_LINE_FEED, _RETURN = 0x0A, 0x0D
+Addresses = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ class _Reading:
     def __init__(self, text_page: int, sheet: Sheet, count: int) -> None:
         self._text_page, self._sheet = text_page, sheet
         self._codes = bulk.codes_of(text_page, count)
-        self._are_spaces = spaces(self._codes)
+        self._kinds = kinds_of(self._codes)
+        self._are_spaces = self._kinds & SPACE != 0
         self._styles: dict[Style, int] = {}
         self._numbers: dict[tuple[float, int, bool, int], int] = {}
         self._bold: dict[int, bool] = {}
@@ -97,10 +102,8 @@ class _Reading:
         strange = has_longer_forms(text)
         layer = TextLayer()
         styles = list(self._styles)
-        angles = np.array([style.angle for style in styles])[letters.styles]
         number = 0
-        for angle in sorted(set(angles.tolist())):
-            chosen = letters.only(angles == angle)
+        for angle, chosen in _by_angle(letters, styles):
             turned = _turned(chosen.frames, angle)
             posts = _posts(rulings, self._sheet, angle)
             chosen.frames = turned
@@ -117,39 +120,68 @@ class _Reading:
     def _letters(self) -> Letters:
         """PDFium is asked for the ends of words, and for every letter only where these raise a doubt."""
         at, to, boxes, objects = self._words(np.flatnonzero(~self._are_spaces))
-        inside = (objects != 0) & self._are_inside(boxes)
-        if not inside.all():
-            at, to, boxes, objects = at[inside], to[inside], boxes[inside], objects[inside]
         styles = self._styles_of(at, objects)
         known = list(self._styles)
         sizes = np.array([style.size for style in known] or [1.0])[styles] if len(at) else np.zeros(0)
-        bad = np.concatenate([[0], np.cumsum(meaningless(self._codes))])
         letters = Letters(
-            at, to, objects, self._codes[at], self._codes[to], boxes, styles, sizes, bad[to + 1] - bad[at]
-        )
+            at, to, objects, self._codes[at], self._kinds[at], self._kinds[to], boxes, styles, sizes, self._bad(at, to)
+        )  # fmt: skip
         self._use_ink_of_tall_letters(letters)
         return letters
 
-    def _words(self, at: bulk.Counts) -> tuple[bulk.Counts, bulk.Counts, bulk.Floats, npt.NDArray[np.uint64]]:
-        """First and last letter, place and object of each."""
-        first = at[np.concatenate([[True], np.diff(at) > 1])] if len(at) else at
-        last = at[np.concatenate([np.diff(at) > 1, [True]])] if len(at) else at
-        ends = np.concatenate([first, last])
-        places = self._places(ends)
-        objects = bulk.text_objects(self._text_page, ends.tolist())
+    def _bad(self, at: bulk.Counts, to: bulk.Counts) -> bulk.Counts:
+        """How many letters of each word mean nothing."""
+        meaningless = self._kinds & MEANINGLESS != 0
+        if not meaningless.any():
+            return np.zeros(len(at), np.int64)
+        so_far: bulk.Counts = np.concatenate([[0], np.cumsum(meaningless)])
+        bad: bulk.Counts = so_far[to + 1] - so_far[at]
+        return bad
+
+    def _words(self, at: bulk.Counts) -> tuple[bulk.Counts, bulk.Counts, bulk.Floats, Addresses]:
+        """First and last letter, place and object of each that is on the page."""
+        apart = np.diff(at) > 1
+        first = at[np.concatenate([[True], apart])] if len(at) else at
+        last = at[np.concatenate([apart, [True]])] if len(at) else at
+        places = self._places(np.concatenate([first, last]))
+        inside = self._are_inside(places)
         one, two = places[: len(first)], places[len(first) :]
-        boxes = np.hstack([np.minimum(one[:, :2], two[:, :2]), np.maximum(one[:, 2:], two[:, 2:])])
-        whole = (objects[: len(first)] == objects[len(first) :]) & self._are_inside(one) & self._are_inside(two)
+        boxes = _around(one, two)
+        begun, ended = self._objects(first, last)
+        whole = (begun == ended) & inside[: len(first)] & inside[len(first) :]
         whole &= self._hold_together(one, two, last - first)
+        if whole.all() and begun.all():
+            return first, last, boxes, begun
         letters = at[~np.repeat(whole, last - first + 1)]
         kept = np.concatenate([first[whole], letters])
+        ends = np.concatenate([last[whole], letters])
+        boxes = np.concatenate([boxes[whole], self._places(letters)])
+        objects = np.concatenate([begun[whole], bulk.text_objects(self._text_page, letters.tolist())])
         order = np.argsort(kept, kind="stable")
-        return (
-            kept[order],
-            np.concatenate([last[whole], letters])[order],
-            np.concatenate([boxes[whole], self._places(letters)])[order],
-            np.concatenate([objects[: len(first)][whole], bulk.text_objects(self._text_page, letters.tolist())])[order],
-        )
+        order = order[((objects != 0) & self._are_inside(boxes))[order]]
+        return kept[order], ends[order], boxes[order], objects[order]
+
+    def _objects(self, first: bulk.Counts, last: bulk.Counts) -> tuple[Addresses, Addresses]:
+        """The text objects that words begin and end in.
+
+        The letters of an object follow each other, but where a script that runs leftwards is put in order. So a line
+        that begins and ends in one object is all of it; the words of other lines are asked one by one.
+        """
+        if not len(first) or (self._kinds & LEFTWARDS).any():
+            objects = bulk.text_objects(self._text_page, [*first.tolist(), *last.tolist()])
+            return objects[: len(first)], objects[len(first) :]
+        breaks = np.cumsum((self._codes == _LINE_FEED) | (self._codes == _RETURN))[first]
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(breaks)) + 1])
+        counts = np.diff(np.append(starts, len(first)))
+        ends = starts + counts - 1
+        told = bulk.text_objects(self._text_page, [*first[starts].tolist(), *last[ends].tolist()])
+        begun = np.repeat(told[: len(starts)], counts)
+        ended = begun.copy()
+        mixed = np.flatnonzero(np.repeat(told[: len(starts)] != told[len(starts) :], counts))
+        if len(mixed):
+            told = bulk.text_objects(self._text_page, [*first[mixed].tolist(), *last[mixed].tolist()])
+            begun[mixed], ended[mixed] = told[: len(mixed)], told[len(mixed) :]
+        return begun, ended
 
     def _places(self, at: bulk.Counts) -> bulk.Floats:
         return self._sheet.displayed(bulk.loose_boxes(self._text_page, at.tolist()))
@@ -177,7 +209,7 @@ class _Reading:
         if len(tall):
             one = self._sheet.displayed(bulk.tight_boxes(self._text_page, letters.at[tall].tolist()))
             two = self._sheet.displayed(bulk.tight_boxes(self._text_page, letters.to[tall].tolist()))
-            letters.frames[tall] = np.hstack([np.minimum(one[:, :2], two[:, :2]), np.maximum(one[:, 2:], two[:, 2:])])
+            letters.frames[tall] = _around(one, two)
 
     def _styles_of(self, at: npt.NDArray[np.int64], objects: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """The style of each letter; asked for once per text object, as a file draws many letters with each."""
@@ -213,7 +245,7 @@ class _Reading:
     def _whole_text(self) -> str:
         """All characters, one for each of PDFium's, so that places in it are places there."""
         codes = self._codes.copy()
-        wide = without_spaces_between(codes)
+        wide = self._kinds & WIDE != 0
         if wide.any():
             between = np.flatnonzero(self._are_spaces[1:-1] & wide[:-2] & wide[2:]) + 1
             codes[between[bulk.are_added(self._text_page, between.tolist())]] = _NOTHING
@@ -222,6 +254,17 @@ class _Reading:
     def _unmapped(self, letters: Letters) -> float:
         sample = letters.at[:: max(1, len(letters.at) // _SAMPLE)].tolist()
         return bulk.map_errors(self._text_page, sample) / len(sample)
+
+
+def _by_angle(letters: Letters, styles: list[Style]) -> list[tuple[int, Letters]]:
+    if len({style.angle for style in styles}) == 1:
+        return [(styles[0].angle, letters)]
+    angles = np.array([style.angle for style in styles])[letters.styles]
+    return [(angle, letters.only(angles == angle)) for angle in sorted(set(angles.tolist()))]
+
+
+def _around(one: bulk.Floats, two: bulk.Floats) -> bulk.Floats:
+    return np.hstack([np.minimum(one[:, :2], two[:, :2]), np.maximum(one[:, 2:], two[:, 2:])])
 
 
 def _font_is_bold(font: Any) -> bool:
@@ -235,7 +278,7 @@ def _angles(across: bulk.Floats, down: bulk.Floats) -> npt.NDArray[np.int64]:
     degrees = np.round(np.degrees(np.arctan2(np.nan_to_num(down), np.nan_to_num(across)))) % 360
     straight = np.round(degrees / 90) * 90
     turned = np.where(np.abs(degrees - straight) <= _STRAIGHT, straight, degrees)
-    if len(np.unique(turned)) > _MOST_ANGLES:
+    if len(set(turned.tolist())) > _MOST_ANGLES:
         turned = straight
     return (turned % 360).astype(np.int64)
 
@@ -255,6 +298,8 @@ def _turned(boxes: bulk.Floats, angle: int) -> bulk.Floats:
 
 def _back(run: Run, angle: int) -> tuple[float, float, float, float]:
     u0, v0, u1, v1 = run.u0, run.v0, run.u1, run.v1
+    if angle == 0:
+        return u0, v0, u1, v1
     if angle % 90 == 0:
         straight = {0: (u0, v0, u1, v1), 90: (-v1, u0, -v0, u1), 180: (-u1, -v1, -u0, -v0), 270: (v0, -u1, v1, -u0)}
         return straight[angle]
