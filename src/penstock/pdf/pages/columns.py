@@ -50,7 +50,8 @@ def regions(items: Sequence[Item], em: float, from_right: bool = False, depth: i
     for group in _groups(_bands(items, em), em):
         gutters = _true_gutters(group, em)
         if not gutters:
-            plain += [item for band in group.bands for item in sorted(band.items, key=lambda item: (item.y0, item.x0))]
+            for band in group.bands:
+                plain += sorted(band.items, key=_from_the_top) if len(band.items) > 1 else band.items
             continue
         out += _alone(plain)
         plain = []
@@ -64,6 +65,10 @@ def regions(items: Sequence[Item], em: float, from_right: bool = False, depth: i
             for column in reversed(columns) if from_right else columns:
                 out += regions(column, em, from_right, depth + 1)
     return out + _alone(plain)
+
+
+def _from_the_top(item: Item) -> tuple[float, float]:
+    return item.y0, item.x0
 
 
 def _alone(items: list[Item]) -> list[list[Item]]:
@@ -107,7 +112,7 @@ def _side_by_side(bands: list[Band], em: float) -> list[Band]:
     out = bands[:1]
     for band in bands[1:]:
         last = out[-1]
-        if max(item.y1 for item in last.items) > min(item.y0 for item in band.items):
+        if max([item.y1 for item in last.items]) > min([item.y0 for item in band.items]):
             both = _merged(last.cover + band.cover, em)
             if len(both) == len(last.cover) + len(band.cover):
                 out[-1] = Band(last.items + band.items, last.y0, band.y1, both)
@@ -125,6 +130,8 @@ def _reach(item: Item) -> tuple[float, float]:
 
 def _merged(intervals: Cover, em: float) -> Cover:
     """Intervals that leave less than a letter's height between them count as one."""
+    if len(intervals) == 1:
+        return list(intervals)
     out: Cover = []
     for x0, x1 in sorted(intervals):
         if out and x0 - out[-1][1] < em:

@@ -75,4 +75,6 @@ def join_lines(lines: Iterable[str]) -> str:
 
 def _is_broken(upper: str, lower: str) -> bool:
     """Whether a word goes on in the next line and its hyphen was only for the break."""
-    return upper.endswith(_SOFT_HYPHENS) or (lower[0].islower() and _BROKEN_WORD.search(upper[-40:]) is not None)
+    if upper[-1] != "-":
+        return upper[-1] in _SOFT_HYPHENS
+    return lower[0].islower() and _BROKEN_WORD.search(upper[-40:]) is not None

@@ -52,10 +52,12 @@ def _picture(image: Image) -> Block:
 
 
 def around(boxes: list[Box]) -> Box:
-    box = boxes[0]
-    for other in boxes[1:]:
-        box = box.union(other)
-    return box
+    return Box(
+        min([box.x0 for box in boxes]),
+        min([box.y0 for box in boxes]),
+        max([box.x1 for box in boxes]),
+        max([box.y1 for box in boxes]),
+    )
 
 
 def _table_spans(page: Page) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

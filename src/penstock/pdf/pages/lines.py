@@ -4,9 +4,11 @@ A page that was scanned at a slight angle is straightened first: the slope is wh
 Invariant: each item stands in exactly one line.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 
 from penstock.pdf.pages.joining import is_right_to_left, join_words, tidy
@@ -55,15 +57,17 @@ class Line:
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
+        first = items[0]
+        self.x0, self.y0, self.x1, self.y1 = first.x0, first.y0, first.x1, first.y1
+        if len(items) == 1 and isinstance(span := first.thing, Span):
+            self.spans = [span]
+            self.is_vertical, self.is_recognised = first.is_vertical, span.origin is not Origin.TEXT
+            self.em, self.is_bold, self.widest_gap = first.em, span.is_bold, 0.0
+            self.text, self.middle = tidy(span.text), first.middle
+            return
         self.spans = [item.thing for item in items if isinstance(item.thing, Span)]
         self.is_vertical = any(item.is_vertical for item in items)
         self.is_recognised = any(span.origin is not Origin.TEXT for span in self.spans)
-        first = items[0]
-        self.x0, self.y0, self.x1, self.y1 = first.x0, first.y0, first.x1, first.y1
-        if len(items) == 1:
-            self.em, self.is_bold, self.widest_gap = first.em, self.spans[0].is_bold, 0.0
-            self.text, self.middle = tidy(self.spans[0].text), first.middle
-            return
         for item in items:
             self.x0, self.y0 = min(self.x0, item.x0), min(self.y0, item.y0)
             self.x1, self.y1 = max(self.x1, item.x1), max(self.y1, item.y1)
@@ -118,10 +122,12 @@ def placed(page: Page, box: Box) -> tuple[float, float, float, float]:
 def _slope(items: list[Item]) -> float:
     """By how much lines fall to the right; 0 where they do not, or where there are too few to tell."""
     slopes = []
-    row = sorted((item for item in items if not item.is_vertical), key=lambda item: item.x0)
+    row = sorted((item for item in items if not item.is_vertical), key=attrgetter("x0"))
+    places = [item.x0 for item in row]
     for at in range(0, len(row), len(row) // 100 + 1):
         left = row[at]
-        for right in row[at + 1 : at + 40]:
+        beside = bisect_left(places, left.x1 - 0.31 * left.em, at + 1)  # those before are under it, or over it
+        for right in row[beside : at + 40]:
             gap = right.x0 - left.x1
             if gap > 4 * left.em:
                 break
@@ -145,7 +151,7 @@ def lines_of(items: Sequence[Item]) -> list[Line]:
         return _vertical_lines(items)
     em = median(item.em for item in level)
     rows: list[tuple[Item, list[Item]]] = []  # each with the item that says where the line is
-    for item in sorted(level, key=lambda item: (item.middle, item.x0, item.order)):
+    for item in sorted(level, key=lambda item: (item.y0 + item.y1, item.x0, item.order)):
         for at in range(len(rows) - 1, max(-1, len(rows) - 4), -1):
             anchor, members = rows[at]
             if _beside(anchor, item) and not any(_over(other, item) for other in members[-24:]):
@@ -160,6 +166,8 @@ def lines_of(items: Sequence[Item]) -> list[Line]:
 
 
 def _beside(anchor: Item, item: Item) -> bool:
+    if anchor.y0 < anchor.y1 <= item.y0 < item.y1:
+        return False
     overlap = min(anchor.y1, item.y1) - max(anchor.y0, item.y0)
     smaller = min(anchor.height, item.height)
     if smaller <= 0:

@@ -1,6 +1,7 @@
 """What the first letters of a line say: a list item, a numbered heading, the number of a page."""
 
 import re
+from string import ascii_letters
 
 _BULLET = re.compile(r"([•‣⁃◦▪▫●○■□◆◇►▶➢➤✓✔★☆・·∙\uf0b7\uf0a7\uf0d8]|[-–—*](?=\s))\s*(?=\S)")
 _NUMBER = re.compile(r"(\d{1,3}[.)]|[a-zA-Z][.)]|[ivx]{1,5}[.)])\s+(?=\S)")
@@ -21,14 +22,19 @@ _SECTION = re.compile(r"(?:\d{1,2}|[IVXLC]{1,5}|[A-Z])(?:\.\d{1,2}){0,3}\.?")
 _CAPTION = re.compile(r"(?:(?:figure|fig\.|table|chart|exhibit)\s*|[图表]\s*)[\dA-Z]", re.IGNORECASE)
 _NUMBER_STARTS = frozenset("0123456789第（(一二三四五六七八九十cCpPaAsS")
 _LEADS = re.compile(r"(?:[.…·‥_] ?){4}\s*[\divxlc–-]{1,8}$")
+_LATIN = frozenset(ascii_letters)
+_PAGE_ENDS = frozenset("ivxlc–-\n")
 _LEADERS = frozenset(" .…·‥_")
 _CHAPTER_LEVELS = {"编": 1, "篇": 1, "部": 1, "章": 1, "节": 2, "条": 3}
 
 
 def list_mark(text: str) -> re.Match[str] | None:
     """The mark that begins an item of a list, with the white space after it."""
-    if text[:1].isalpha() and text[1:2].isalpha() and "、" not in text[:5] and text[1:6].isalpha():
+    begun = text[:6]
+    if begun[:1].isalpha() and begun[1:2].isalpha() and "、" not in begun[:5] and begun[1:].isalpha():
         return None  # a word
+    if begun[:1] in _LATIN and "." not in begun and ")" not in begun:
+        return None
     return bullet(text) or _NUMBER.match(text) or _CHINESE_NUMBER.match(text) or _BRACKETED.match(text)
 
 
@@ -49,12 +55,15 @@ def is_leader(text: str) -> bool:
 
 def leads_to_a_page(text: str) -> bool:
     """A line of a table of contents."""
+    last = text[-1:]
+    if not (last in _PAGE_ENDS or last.isdecimal()):
+        return False
     return _LEADS.search(text[-48:]) is not None
 
 
 def is_rule(text: str) -> bool:
     """A line drawn with letters."""
-    return len(text) >= 5 and not any(map(str.isalnum, text))
+    return len(text) >= 5 and not text[0].isalnum() and not any(map(str.isalnum, text))
 
 
 def bullet(text: str) -> re.Match[str] | None:
@@ -65,6 +74,8 @@ def numbered_level(text: str) -> int:
     """The level that a heading's own number gives it; 0 without one."""
     if text[:1] not in _NUMBER_STARTS:
         return 0
+    if text[0] in _LATIN:
+        return int(_WORD_TITLE.match(text) is not None)
     chapter = _CHAPTER.match(text)
     if chapter:
         return _CHAPTER_LEVELS[chapter[1]]
@@ -74,9 +85,7 @@ def numbered_level(text: str) -> int:
     clause = _CLAUSE.match(text)
     if clause:
         return 2 if clause[1].endswith("、") else 3
-    if _NUMBER.match(text) and text[0].isdigit():
-        return 2
-    return 1 if _WORD_TITLE.match(text) else 0
+    return 2 if _NUMBER.match(text) and text[0].isdigit() else 0
 
 
 def heads_by_number(text: str) -> bool:

@@ -17,6 +17,7 @@ from penstock.pdf.pages.model import BlockKind, Span
 _SENTENCE_ENDS = (".", "。", "！", "？", "!", "?", "；", ";", ":", "：", "”", "…")
 _NO_HEADING_ENDS = ("。", "；", "，", "、", ",", ";", ":", "：", ".")
 _LONGEST_HEADING = 120  # letters; a Chinese one counts double
+_LONGEST_NUMBERED = 60  # of a heading that only its number makes one
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,11 @@ def _begun(lines: Sequence[Line], at: int, usual: _Setting) -> Draft:
 
 def _heading_level(lines: Sequence[Line], at: int, usual: _Setting) -> int:
     """1 to 6, or 0: short, and larger, bolder or numbered."""
-    line, text, ratio = lines[at], lines[at].text, usual.body.ratio(lines[at])
-    is_large = ratio >= (1.35 if marks.is_caption(text) else 1.15)
-    if len(text) > _LONGEST_HEADING or line.widest_gap > 2.5:
+    line, text = lines[at], lines[at].text
+    ratio = usual.body.ratio(line)
+    is_large = ratio >= 1.15 and ratio >= (1.35 if marks.is_caption(text) else 1.15)
+    longest = _LONGEST_HEADING if is_large or line.is_bold else _LONGEST_NUMBERED
+    if len(text) > longest or line.widest_gap > 2.5:
         return 0
     numbered = marks.numbered_level(text)
     if not (is_large or line.is_bold or numbered) or not _could_head(text) or marks.bullet(text):
@@ -131,7 +134,7 @@ def _heading_level(lines: Sequence[Line], at: int, usual: _Setting) -> int:
         return 0
     if line.is_bold:
         return numbered or 4
-    return numbered if marks.heads_by_number(text) and _weight(text) <= 60 else 0
+    return numbered if marks.heads_by_number(text) and _weight(text) <= _LONGEST_NUMBERED else 0
 
 
 def _could_head(text: str) -> bool:
@@ -212,7 +215,7 @@ def _broke_early(draft: Draft, line: Line, em: float) -> bool:
     word = line.text.split(" ", 1)[0]
     share = len(word) / max(len(line.text), 1)
     needed = em if is_cjk(line.text[:1] or " ") else (line.x1 - line.x0) * share
-    reach = max(line.x1, *(other.x1 for other in draft.lines[-20:]))
+    reach = max([line.x1, *[other.x1 for other in draft.lines[-20:]]])
     return reach - draft.lines[-1].x1 > needed + 1.5 * em
 
 

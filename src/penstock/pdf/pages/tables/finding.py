@@ -4,13 +4,14 @@ Works on shares of the page and tells cells as shares again. No word is given to
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from penstock.pdf.pages.model import Box, Cell, Span, Table, TableKind
 from penstock.pdf.pages.tables.aligned import Laid, Piece, gaps_of, lay_out
 from penstock.pdf.pages.tables.columns import cut_at_gaps
 from penstock.pdf.pages.tables.judging import is_drawing, is_table
 from penstock.pdf.pages.tables.lattice import lattices
-from penstock.pdf.pages.tables.lines import Line, joined, lines_of
+from penstock.pdf.pages.tables.lines import SAME_LINE, Line, joined, lines_of
 from penstock.pdf.pages.tables.marks import Marks, Rule, Ruling, Word
 from penstock.pdf.pages.tables.marks import marks as marks_of
 from penstock.pdf.pages.tables.regions import bounded, header_start, runs, text_columns
@@ -39,6 +40,8 @@ def find_tables(spans: Sequence[Span], rulings: Iterable[Ruling], size: tuple[fl
         return []
     if len(marks.across) + len(marks.down) > MOST_RULINGS:
         marks = marks._replace(across=[], down=[])
+    if not (marks.across and marks.down) and not _may_share_lines(marks.words):
+        return []
     found: list[Found] = []
     free = list(marks.words)
     for across, down in sorted(lattices(marks), key=_area)[-MOST_LATTICES:]:
@@ -49,6 +52,17 @@ def find_tables(spans: Sequence[Span], rulings: Iterable[Ruling], size: tuple[fl
     found.extend(_aligned(free, marks, found))
     found.sort(key=lambda table: (table.box[1], table.box[0]))
     return [_told(table, number, spans, size) for number, table in enumerate(found, 1)]
+
+
+def _may_share_lines(words: list[Word]) -> bool:
+    """False where each word, from the top, is a line of its own: without drawn cells there is no table then."""
+    least = SAME_LINE * min((word.y1 - word.y0 for word in words), default=0.0)
+    lowest = -inf
+    for word in words:
+        if lowest - word.y0 >= least:
+            return True
+        lowest = max(lowest, word.y1)
+    return False
 
 
 def _of_lattice(across: list[Rule], down: list[Rule], words: list[Word], marks: Marks) -> Found | None:
