@@ -6,7 +6,7 @@ from statistics import mean, median
 
 from penstock.pdf.pages.tables.columns import Gap, voters
 from penstock.pdf.pages.tables.lines import Chunk, Line
-from penstock.pdf.pages.tables.marks import Marks
+from penstock.pdf.pages.tables.marks import Levels, Marks
 from penstock.pdf.pages.tables.rows import placed
 
 FEWEST_ROWS = 3  # two lines agree by chance
@@ -48,12 +48,13 @@ def is_drawing(lines: Sequence[Line], marks: Marks) -> bool:
     if sum(1 for x, y in marks.slants if x0 <= x <= x1 and y0 <= y <= y1) >= max(4, len(lines)):
         return True
     reach = BESIDE * marks.em
+    levels = Levels(marks.across)
     ruled = [
         line
         for line in lines
         if any(
-            abs(rule.at - line.middle) < marks.em / 5 and rule.start < line.x1 + reach and rule.end > line.x0 - reach
-            for rule in marks.across
+            rule.start < line.x1 + reach and rule.end > line.x0 - reach
+            for rule in levels.near(line.middle, marks.em / 5)
         )
     ]
     return len(ruled) >= 2 and len(ruled) >= ON_RULINGS * len(lines)

@@ -157,7 +157,7 @@ def _walls(edges: list[float], spans: list[float], rules: list[Rule], em: float)
         near = [rule for rule in rules if abs(rule.at - edge) <= DOUBLE * em]
         row = []
         for start, end in pairwise(spans):
-            drawn = max((min(end, rule.end) - max(start, rule.start) for rule in near), default=0.0)
+            drawn = max([min(end, rule.end) - max(start, rule.start) for rule in near], default=0.0)
             row.append(drawn >= WALL * (end - start) or number in (0, len(edges) - 1))
         found.append(row)
     return found

@@ -30,6 +30,8 @@ class Chunk(NamedTuple):
 
     @property
     def text(self) -> str:
+        if len(self.words) == 1:
+            return self.words[0].text
         return joined(word.text for word in self.words)
 
     @property
@@ -62,7 +64,7 @@ class Line(NamedTuple):
 
     @property
     def x1(self) -> float:
-        return max(chunk.x1 for chunk in self.chunks)
+        return max([chunk.x1 for chunk in self.chunks])
 
     @property
     def word_count(self) -> float:
@@ -99,6 +101,8 @@ def is_datum(text: str) -> bool:
 
 def lines_of(words: Sequence[Word], em: float) -> list[Line]:
     """Each word joins the line whose last word it stands beside; a skewed line is followed from word to word."""
+    if len(words) == 1:
+        return [_line([words[0]], em)]
     open_lines: list[list[Word]] = []
     shelves: dict[int, list[list[Word]]] = {}  # open lines by the height of their last word: only near ones are tried
     for word in sorted(words, key=lambda word: (word.x0, word.y0, word.text)):

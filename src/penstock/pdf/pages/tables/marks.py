@@ -3,6 +3,7 @@
 Every distance below is a multiple of the page's usual letter height, so a table is found alike at any scale and place.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
@@ -45,6 +46,24 @@ class Rule(NamedTuple):
         return self.end - self.start
 
 
+class Levels:
+    """Rulings to be asked for by where they stand."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = sorted(rules)
+        self._places = [rule.at for rule in self._rules]
+
+    def near(self, place: float, reach: float) -> list[Rule]:
+        """Those nearer than `reach`."""
+        first = bisect_left(self._places, place - 2 * reach)
+        last = bisect_left(self._places, place + 2 * reach, first)
+        return [rule for rule in self._rules[first:last] if abs(rule.at - place) < reach]
+
+    def between(self, start: float, end: float) -> list[Rule]:
+        """Those after one place and before the other."""
+        return self._rules[bisect_right(self._places, start) : bisect_left(self._places, end)]
+
+
 class Marks(NamedTuple):
     words: list[Word]
     across: list[Rule]  # level rulings, by their y
@@ -59,7 +78,7 @@ def marks(spans: Sequence[Span], rulings: Iterable[Ruling], size: tuple[float, f
     em = median(heights) if heights else 0.0
     if em <= 0:
         return Marks([], [], [], 1.0, [])
-    words = [word for at, span in enumerate(spans) if span.text.strip() for word in _parts(span, at, size, em)]
+    words = [word for at, span in enumerate(spans) for word in _parts(span, at, size, em)]
     words = _without_leaders(words, em)
     words.sort(key=lambda word: (word.y0, word.x0, word.x1, word.text))
     across, down, slants = _straight(rulings, width, height)
@@ -67,8 +86,10 @@ def marks(spans: Sequence[Span], rulings: Iterable[Ruling], size: tuple[float, f
 
 
 def _parts(span: Span, at: int, size: tuple[float, float], em: float) -> list[Word]:
-    text = span.text.strip()
-    x0, y0, x1, y1 = (span.box.x0 * size[0], span.box.y0 * size[1], span.box.x1 * size[0], span.box.y1 * size[1])
+    text, box, (width, height) = span.text.strip(), span.box, size
+    if not text:
+        return []
+    x0, y0, x1, y1 = box.x0 * width, box.y0 * height, box.x1 * width, box.y1 * height
     dots = text.find(LEADER)
     if dots < 0:
         return [Word(x0, y0, x1, y1, text, at)]
@@ -103,8 +124,9 @@ def _straight(
     down: list[Rule] = []
     slants: list[tuple[float, float]] = []
     for ruling in rulings:
-        x0, x1 = sorted((ruling[0] * width, ruling[2] * width))
-        y0, y1 = sorted((ruling[1] * height, ruling[3] * height))
+        x0, y0, x1, y1 = ruling[0] * width, ruling[1] * height, ruling[2] * width, ruling[3] * height
+        if x0 > x1 or y0 > y1:
+            x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
         if y1 - y0 <= STRAIGHT * (x1 - x0):
             across.append(Rule((y0 + y1) / 2, x0, x1))
         elif x1 - x0 <= STRAIGHT * (y1 - y0):

@@ -10,7 +10,7 @@ from penstock.pdf.pages.tables.columns import column_gaps, voters
 from penstock.pdf.pages.tables.judging import FEWEST_ROWS
 from penstock.pdf.pages.tables.lattice import Grid, Rect, grid_of
 from penstock.pdf.pages.tables.lines import Line, beside, is_datum, is_figure, joined, lines_of
-from penstock.pdf.pages.tables.marks import Marks, Rule, Word
+from penstock.pdf.pages.tables.marks import Levels, Marks, Rule, Word
 
 USED = 0.45  # share of rows (columns) in which a column (row) edge is drawn, on average: less, and it is a drawing
 FEWEST_CELLS = 4  # cells with something in them
@@ -45,14 +45,16 @@ def ruled_table(across: list[Rule], down: list[Rule], words: Sequence[Word], mar
     if grid is None or grid.used < USED:
         return None
     words = words_in(words, grid.extent)
-    if sum(_is_crossed(word, across, down, em) for word in words) > CROSSED * len(words):
+    levels, uprights = Levels(across), Levels(down)
+    if sum(_is_crossed(word, levels, uprights, em) for word in words) > CROSSED * len(words):
         return None
     cells = fill(grid, words, em)
-    if not words or _has_undrawn_columns(cells, em) or any(_is_axis(cell, marks) for cell in cells):
+    if not words or _has_undrawn_columns(cells, em) or _has_axis(cells, marks):
         return None
-    _part_rows(grid, cells, em)
-    _part_columns(grid, fill(grid, words, em))
-    cells = fill(grid, words, em)
+    if _part_rows(grid, cells, em):
+        cells = fill(grid, words, em)
+    if _part_columns(grid, cells):
+        cells = fill(grid, words, em)
     if not _is_table(grid, cells):
         return None
     pieces = [
@@ -62,18 +64,23 @@ def ruled_table(across: list[Rule], down: list[Rule], words: Sequence[Word], mar
     return Laid(grid.xs, grid.ys, pieces, header_of(pieces, grid.rows))
 
 
-def _is_crossed(word: Word, across: list[Rule], down: list[Rule], em: float) -> bool:
-    deep = em / 3
-    return any(
-        word.x0 + deep < rule.at < word.x1 - deep and rule.start < word.middle < rule.end for rule in down
-    ) or any(abs(rule.at - word.middle) < em / 5 and rule.start < word.x1 and rule.end > word.x0 for rule in across)
+def _is_crossed(word: Word, levels: Levels, uprights: Levels, em: float) -> bool:
+    deep, middle = em / 3, word.middle
+    for rule in uprights.between(word.x0 + deep, word.x1 - deep):
+        if rule.start < middle < rule.end:
+            return True
+    return any(rule.start < word.x1 and rule.end > word.x0 for rule in levels.near(middle, em / 5))
 
 
-def _is_axis(cell: Filled, marks: Marks) -> bool:
-    """Figures one below the other, each at the height of a ruling: the scale of a chart."""
-    reach = marks.em / 4
-    marked = sum(1 for line in cell.lines if any(abs(rule.at - line.middle) < reach for rule in marks.across))
-    return marked >= FEWEST_ROWS and 2 * marked > len(cell.lines)
+def _has_axis(cells: Sequence[Filled], marks: Marks) -> bool:
+    """Figures one below the other in a cell, each at the height of a ruling: the scale of a chart."""
+    levels = Levels(marks.across)
+    for cell in cells:
+        if len(cell.lines) >= FEWEST_ROWS:
+            marked = sum(1 for line in cell.lines if levels.near(line.middle, marks.em / 4))
+            if marked >= FEWEST_ROWS and 2 * marked > len(cell.lines):
+                return True
+    return False
 
 
 def _is_table(grid: Grid, cells: Sequence[Filled]) -> bool:
@@ -92,11 +99,20 @@ def _has_undrawn_columns(cells: Sequence[Filled], em: float) -> bool:
     return sum(cell.chunk_count for cell in held) > UNDRAWN * sum(cell.chunk_count for cell in cells)
 
 
-def _part_rows(grid: Grid, cells: Sequence[Filled], em: float) -> None:
-    """Row edges where rulings part the columns but not the rows: figures stand above figures in one drawn cell."""
-    for row in reversed(range(grid.rows)):
-        band = [cell for cell in cells if cell.rect.top == row and cell.rect.bottom == row + 1 and cell.lines]
+def _part_rows(grid: Grid, cells: Sequence[Filled], em: float) -> bool:
+    """Row edges where rulings part the columns but not the rows: figures stand above figures in one drawn cell.
+
+    Returns whether there are any.
+    """
+    before = grid.rows
+    bands: list[list[Filled]] = [[] for _ in range(before)]
+    for cell in cells:
+        if cell.lines and cell.rect.bottom == cell.rect.top + 1:
+            bands[cell.rect.top].append(cell)
+    for row, band in reversed(list(enumerate(bands))):
         words = [word for cell in band for line in cell.lines for chunk in line.chunks for word in chunk.words]
+        if len(words) == len(band):  # a word each: nothing stands above anything
+            continue
         lines = beside(lines_of(words, em), em)
         owner = {
             word.at: number
@@ -112,6 +128,7 @@ def _part_rows(grid: Grid, cells: Sequence[Filled], em: float) -> None:
                 if any(line.y0 < upper.y1 - em / 4 and line.y1 > lower.y0 + em / 4 for line in cell.lines)
             }
             grid.insert_row((upper.y1 + lower.y0) / 2, row, whole)
+    return grid.rows > before
 
 
 def _new_rows(lines: Sequence[Line], owner: dict[int, int], cells: int) -> list[tuple[Line, Line]]:
@@ -154,8 +171,11 @@ def _by_cell(line: Line, owner: dict[int, int]) -> dict[int, str]:
     return {number: joined(each) for number, each in texts.items()}
 
 
-def _part_columns(grid: Grid, cells: Sequence[Filled]) -> None:
-    """A cell over several columns with a piece of text for each is several cells: its walls were left undrawn."""
+def _part_columns(grid: Grid, cells: Sequence[Filled]) -> bool:
+    """A cell over several columns with a piece of text for each is several cells: its walls were left undrawn.
+
+    Returns whether there is any.
+    """
     found: list[Rect] = []
     for rect, lines in cells:
         edges = [rect.left, *range(rect.left + 1, rect.right), rect.right]
@@ -167,6 +187,7 @@ def _part_columns(grid: Grid, cells: Sequence[Filled]) -> None:
             edges = [rect.left, rect.right]
         found.extend(Rect(rect.top, left, rect.bottom, right) for left, right in pairwise(edges))
     grid.rects = found
+    return len(found) > len(cells)
 
 
 def fill(grid: Grid, words: Sequence[Word], em: float) -> list[Filled]:
