@@ -165,9 +165,9 @@ def _starts(letters: Letters, posts: Posts) -> npt.NDArray[np.int64]:
         | ((gap < _BACK * size) & ~letters.pieces)
     )
     if posts.are_there:
-        for at in np.flatnonzero(~broken & (gap > _WORD_GAP * size)).tolist():
-            if posts.between(frames[at, 2], frames[at + 1, 0], middle[at]):
-                broken[at] = True
+        at = np.flatnonzero(~broken & (gap > _WORD_GAP * size))
+        places = zip(frames[at, 2].tolist(), frames[at + 1, 0].tolist(), middle[at].tolist(), strict=True)
+        broken[at] = [posts.between(left, right, v) for left, right, v in places]
     return np.concatenate([[0], np.flatnonzero(broken) + 1])
 
 

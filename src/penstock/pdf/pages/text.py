@@ -227,15 +227,13 @@ class _Reading:
             sizes.tolist(), _angles(across, down).tolist(), map(self._is_bold, looks.fonts), looks.modes.tolist(),
             strict=True,
         )  # fmt: skip
-        numbers = [self._number(*each) for each in described]
+        numbers = [self._numbers[each] if each in self._numbers else self._number(*each) for each in described]
         return np.repeat(np.array(numbers, np.int64), lengths)
 
     def _number(self, size: float, angle: int, is_bold: bool, mode: int) -> int:
-        key = (size, angle, is_bold, mode)
-        if key not in self._numbers:
-            style = Style(size, angle, is_bold or mode == _STROKED, mode in _INVISIBLE)
-            self._numbers[key] = self._styles.setdefault(style, len(self._styles))
-        return self._numbers[key]
+        style = Style(size, angle, is_bold or mode == _STROKED, mode in _INVISIBLE)
+        number = self._numbers[size, angle, is_bold, mode] = self._styles.setdefault(style, len(self._styles))
+        return number
 
     def _is_bold(self, font: int) -> bool:
         if font not in self._bold:
