@@ -98,7 +98,7 @@ def codes_of(text_page: int, count: int) -> Codes:
     units = np.zeros(count + 1, np.uint16)
     written = _text(text_page, 0, count, units.ctypes.data)
     told = units[:-1]
-    if written == count + 1 and not ((told >= 0xD800) & (told <= 0xDFFF)).any():
+    if written == count + 1 and not (count and told.max() >= 0xD800 and ((told >= 0xD800) & (told <= 0xDFFF)).any()):
         return told.astype(np.uint32)
     return _with_pairs_joined(np.fromiter(map(_unicode, repeat(_address(text_page)), range(count)), np.uint32, count))
 
@@ -140,7 +140,7 @@ def are_added(text_page: int, indices: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 def map_errors(text_page: int, indices: Iterable[int]) -> int:
     """How many of these characters have no known meaning: their codes stand in for one."""
-    return sum(each == 1 for each in map(_map_error, repeat(_address(text_page)), indices))
+    return list(map(_map_error, repeat(_address(text_page)), indices)).count(1)
 
 
 def looks_of(text_page: int, indices: Sequence[int], items: Sequence[int]) -> Looks:

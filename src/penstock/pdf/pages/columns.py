@@ -45,6 +45,8 @@ def regions(items: Sequence[Item], em: float, from_right: bool = False, depth: i
     """Parts in reading order. Each holds text of one column, or one thing that is no text."""
     if len(items) < 2 or depth > _DEEPEST:
         return _alone(sorted(items, key=lambda item: (item.y0, item.x0, item.order)))
+    if _is_one_column(items):
+        return [sorted(items, key=_from_the_top)]
     out: list[list[Item]] = []
     plain: list[Item] = []
     for group in _groups(_bands(items, em), em):
@@ -65,6 +67,11 @@ def regions(items: Sequence[Item], em: float, from_right: bool = False, depth: i
             for column in reversed(columns) if from_right else columns:
                 out += regions(column, em, from_right, depth + 1)
     return out + _alone(plain)
+
+
+def _is_one_column(items: Sequence[Item]) -> bool:
+    """Text, all of it across one place: no gutter can be in it."""
+    return all(item.em for item in items) and max([item.x0 for item in items]) < min([item.x1 for item in items])
 
 
 def _from_the_top(item: Item) -> tuple[float, float]:

@@ -28,6 +28,11 @@ _WITHOUT_VOWEL = re.compile(r"(?<![A-Za-z])[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4,
 _WESTERN = re.compile("[\xa1-\xff]")
 
 
+_SHAPES = {
+    code: "v" if chr(code) in "aeiouyAEIOUY" else "c" if chr(code).isalpha() else " " for code in range(128)
+}  # vowels, consonants, and what is between words
+
+
 def _longer_forms() -> dict[int, str | None]:
     """Letters that stand for several, or for none: ligatures, marks without width."""
     forms: dict[int, str | None] = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
@@ -111,7 +116,9 @@ def is_rubbish(text: str, unmapped: float) -> bool:
     is_western = not text.isascii() and len(_WESTERN.findall(letters)) > len(letters) * 0.5
     if is_western:  # bytes of another encoding taken for accented letters
         return True
-    without = sum(_WORD.fullmatch(each) is not None for each in _WITHOUT_VOWEL.findall(text))
+    without = 0
+    if not text.isascii() or " cccc" in " " + text.translate(_SHAPES):
+        without = sum(_WORD.fullmatch(each) is not None for each in _WITHOUT_VOWEL.findall(text))
     words = len(_WORD.findall(text)) if without else 0
     if words >= _ENOUGH_WORDS and without > words * 0.6:
         return True

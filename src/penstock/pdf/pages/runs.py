@@ -179,7 +179,9 @@ def lines_of(runs: list[Run]) -> list[list[Run]]:
         best, most = None, 0.5
         for line in reversed(lines[-_LINES_BACK:]):
             first = line[0]
-            shared = (min(first.v1, v1)) - (max(first.v0, v0))
+            if first.v1 <= v0 or v1 <= first.v0:
+                continue
+            shared = min(first.v1, v1) - max(first.v0, v0)
             if shared <= 0:
                 continue
             part = shared / min(v1 - v0, first.v1 - first.v0)

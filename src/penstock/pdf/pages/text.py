@@ -89,6 +89,7 @@ class _Reading:
         self._text_page, self._sheet = text_page, sheet
         self._codes = bulk.codes_of(text_page, count)
         self._kinds = kinds_of(self._codes)
+        self._present = int(np.bitwise_or.reduce(self._kinds)) if count else 0  # kinds that the page has at all
         self._are_spaces = self._kinds & SPACE != 0
         self._styles: dict[Style, int] = {}
         self._numbers: dict[tuple[float, int, bool, int], int] = {}
@@ -131,10 +132,9 @@ class _Reading:
 
     def _bad(self, at: bulk.Counts, to: bulk.Counts) -> bulk.Counts:
         """How many letters of each word mean nothing."""
-        meaningless = self._kinds & MEANINGLESS != 0
-        if not meaningless.any():
+        if not self._present & MEANINGLESS:
             return np.zeros(len(at), np.int64)
-        so_far: bulk.Counts = np.concatenate([[0], np.cumsum(meaningless)])
+        so_far: bulk.Counts = np.concatenate([[0], np.cumsum(self._kinds & MEANINGLESS != 0)])
         bad: bulk.Counts = so_far[to + 1] - so_far[at]
         return bad
 
@@ -167,7 +167,7 @@ class _Reading:
         The letters of an object follow each other, but where a script that runs leftwards is put in order. So a line
         that begins and ends in one object is all of it; the words of other lines are asked one by one.
         """
-        if not len(first) or (self._kinds & LEFTWARDS).any():
+        if not len(first) or self._present & LEFTWARDS:
             objects = bulk.text_objects(self._text_page, [*first.tolist(), *last.tolist()])
             return objects[: len(first)], objects[len(first) :]
         breaks = np.cumsum((self._codes == _LINE_FEED) | (self._codes == _RETURN))[first]
@@ -222,7 +222,9 @@ class _Reading:
         p, q, r, s, _, _ = self._sheet.matrix
         across, down = matrices[:, 0] * p + matrices[:, 1] * r, matrices[:, 0] * q + matrices[:, 1] * s
         sizes = np.abs(looks.sizes) * np.hypot(matrices[:, 2], matrices[:, 3])
-        sizes = np.maximum(np.round(np.nan_to_num(sizes, posinf=1.0) * 2) / 2, 0.5)
+        if not np.isfinite(sizes).all():
+            sizes = np.nan_to_num(sizes, posinf=1.0)
+        sizes = np.maximum(np.round(sizes * 2) / 2, 0.5)
         described = zip(
             sizes.tolist(), _angles(across, down).tolist(), map(self._is_bold, looks.fonts), looks.modes.tolist(),
             strict=True,
@@ -243,8 +245,8 @@ class _Reading:
     def _whole_text(self) -> str:
         """All characters, one for each of PDFium's, so that places in it are places there."""
         codes = self._codes.copy()
-        wide = self._kinds & WIDE != 0
-        if wide.any():
+        if self._present & WIDE:
+            wide = self._kinds & WIDE != 0
             between = np.flatnonzero(self._are_spaces[1:-1] & wide[:-2] & wide[2:]) + 1
             codes[between[bulk.are_added(self._text_page, between.tolist())]] = _NOTHING
         return plain_text(codes)
@@ -273,7 +275,9 @@ def _font_is_bold(font: Any) -> bool:
 
 def _angles(across: bulk.Floats, down: bulk.Floats) -> npt.NDArray[np.int64]:
     """Whole degrees clockwise; nearly straight is straight, and so is all of a page that turns in too many ways."""
-    degrees = np.round(np.degrees(np.arctan2(np.nan_to_num(down), np.nan_to_num(across)))) % 360
+    if not (np.isfinite(across).all() and np.isfinite(down).all()):
+        across, down = np.nan_to_num(across), np.nan_to_num(down)
+    degrees = np.round(np.degrees(np.arctan2(down, across))) % 360
     straight = np.round(degrees / 90) * 90
     turned = np.where(np.abs(degrees - straight) <= _STRAIGHT, straight, degrees)
     if len(set(turned.tolist())) > _MOST_ANGLES:
