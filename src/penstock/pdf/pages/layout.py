@@ -71,7 +71,9 @@ def _table_spans(page: Page) -> tuple[dict[str, list[str]], dict[str, list[str]]
         taken.update(named)
     strays: dict[str, list[str]] = {table.id: [] for table in page.tables}
     for span in page.spans if page.tables else []:
-        around_it = [table for table in page.tables if span.id not in taken and _holds(table.box, span.box)]
+        if span.id in taken:
+            continue
+        around_it = [table for table in page.tables if _holds(table.box, span.box)]
         for table in around_it[:1]:
             (inside if _is_said(table, span) else strays)[table.id].append(span.id)
     return inside, strays

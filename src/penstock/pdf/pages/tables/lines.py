@@ -46,6 +46,8 @@ class Chunk(NamedTuple):
     def word_count(self) -> float:
         """A span may hold several words; two Chinese characters are about one."""
         text = self.text
+        if text.isascii():
+            return len(text.split())
         return len(text.split()) + len(_WIDE.findall(text)) / 2
 
 

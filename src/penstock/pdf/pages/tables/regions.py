@@ -44,7 +44,7 @@ def is_drawn(line: Line) -> bool:
 
 
 def is_prose(line: Line, width: float) -> bool:
-    return any(is_prose_chunk(chunk) and chunk.x1 - chunk.x0 >= PROSE_WIDTH * width for chunk in line.chunks)
+    return any(chunk.x1 - chunk.x0 >= PROSE_WIDTH * width and is_prose_chunk(chunk) for chunk in line.chunks)
 
 
 def is_prose_chunk(chunk: Chunk) -> bool:

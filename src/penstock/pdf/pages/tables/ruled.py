@@ -89,6 +89,8 @@ def _is_table(grid: Grid, cells: Sequence[Filled]) -> bool:
         return False
     if len({cell.rect.left for cell in filled}) < 2 or len({cell.rect.top for cell in filled}) < 2:
         return False
+    if all(len(cell.lines) <= MOST_LINES for cell in filled):
+        return True
     largest = max(filled, key=lambda cell: cell.word_count)
     return len(largest.lines) <= MOST_LINES or 2 * largest.word_count <= sum(cell.word_count for cell in filled)
 
