@@ -144,10 +144,12 @@ def runs_of(letters: Letters, text: str, posts: Posts) -> list[Run]:
 
 
 def _drawn_twice(letters: Letters) -> Mask:
+    same = letters.single[1:] & letters.single[:-1] & (letters.codes[1:] == letters.codes[:-1])
+    if not same.any():
+        return np.zeros(len(letters.at), bool)
     shift = np.maximum(np.abs(np.diff(letters.frames[:, 0])), np.abs(np.diff(letters.frames[:, 1])))
     width = letters.frames[1:, 2] - letters.frames[1:, 0]
     near = (shift < _TWICE * letters.sizes[1:]) & (shift < 0.5 * width) & ~letters.pieces
-    same = letters.single[1:] & letters.single[:-1] & (letters.codes[1:] == letters.codes[:-1])
     return np.concatenate([[False], near & same])
 
 

@@ -323,7 +323,7 @@ def _add(layer: TextLayer, run: Run, style: Style, sheet: Sheet, number: int) ->
     if "  " in text:
         text = _MANY_SPACES.sub(" ", text)
     box = sheet.share(*_back(run, style.angle))
-    if not text or box.width <= 0 or box.height <= 0:
+    if not text or box.x1 <= box.x0 or box.y1 <= box.y0:
         return 0
     span = Span(f"s{number}", text, box, size=style.size, is_bold=style.is_bold or run.is_doubled)
     (layer.hidden if style.is_hidden else layer.spans).append(span)
