@@ -103,6 +103,19 @@ class TestDrawnCells:
         )
         assert grid(only(page))[3] == ["Aid", "", "0.9"]
 
+    def test_an_empty_cell_in_the_first_column_does_not_end_the_header_nor_begin_the_data(self):
+        corner = SetPage()
+        corner.rule_grid(XS, YS)
+        corner.write_rows(
+            [45, 145, 245], 106, [["", "Size", "Price"], ["Wok", "30 cm", "12.50"], ["Pot", "5 l", "20"]], 20
+        )
+        words = SetPage()
+        words.rule_grid(XS, YS)
+        words.write_rows(
+            [45, 145, 245], 106, [["Pan", "Size", "Colour"], ["Wok", "large", "red"], ["", "small", "blue"]], 20
+        )
+        assert [only(page).header_rows for page in (corner, words)] == [1, 1]
+
     def test_rows_above_the_first_figures_are_header_and_a_table_that_goes_on_has_none(self):
         assert only(full_page()).header_rows == 1
         page = SetPage()

@@ -36,7 +36,8 @@ def header_of(pieces: Sequence[Piece], rows: int) -> int:
         texts = {p.first: joined(chunk.text for chunk in p.chunks) for p in pieces if p.top <= row <= p.bottom}
         data = [text for column, text in texts.items() if column > 0 and text]
         figures = [text for text in data if is_datum(text)]
-        if is_datum(texts.get(0, "")) or (figures and 2 * len(figures) >= len(data)):
+        label = texts.get(0, "")  # without one, a row may still be header: the corner is often empty
+        if (label and is_datum(label)) or (figures and 2 * len(figures) >= len(data)):
             return row
     return 1
 
