@@ -15,8 +15,9 @@ import msgspec
 from PIL import Image as Picture
 from pypdfium2 import raw
 
+from penstock.pdf.annotations import opened_as_shown
 from penstock.pdf.matrices import Matrix, bounds_of, matrix_of, times
-from penstock.pdf.opening import opened_document, opened_page
+from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.model import Image
 from penstock.pdf.pages.objects import Objects, handle_of, objects_of
 from penstock.pdf.pages.png import png_of
@@ -56,7 +57,7 @@ class ImageBytes(msgspec.Struct):
 
 def image_bytes(file: BinaryIO, page_number: int, image_id: str) -> ImageBytes:
     """The picture itself, at its own resolution as far as that is bounded, with the holes that its mask cuts."""
-    with opened_document(file) as document, opened_page(document, page_number - 1) as page:
+    with opened_document(file) as document, opened_as_shown(document, page_number - 1) as page:
         if page is None:
             raise NoSuchImage(f"page {page_number}")
         for image, item in placed(page, objects_of(page), sheet_of(page)):
@@ -69,7 +70,7 @@ def images_bytes(file: BinaryIO, page_number: int, wanted: list[str], most_bytes
     """Several pictures of one page, as many as fit; one that cannot be decoded is left out."""
     found: dict[str, ImageBytes] = {}
     room = most_bytes
-    with opened_document(file) as document, opened_page(document, page_number - 1) as page:
+    with opened_document(file) as document, opened_as_shown(document, page_number - 1) as page:
         if page is None:
             raise NoSuchImage(f"page {page_number}")
         for image, item in placed(page, objects_of(page), sheet_of(page)):

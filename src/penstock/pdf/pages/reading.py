@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from penstock.pdf.opening import opened_document, opened_page
+from penstock.pdf.annotations import has_too_many, opened_as_shown
+from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.images import MOST_IMAGES, ImageBytes, Room, pictures_of, placed
 from penstock.pdf.pages.model import Box, Page, Ruling
 from penstock.pdf.pages.objects import objects_of
@@ -61,7 +62,7 @@ def read_pages(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -
     with opened_document(file) as document:
         for number in range(first, last + 1):
             turn = time.monotonic()
-            with opened_page(document, number - 1) as page:
+            with opened_as_shown(document, number - 1) as page:
                 draft = _unreadable(number) if page is None else _draft((document, page), number, bounds, room)
             draft.elapsed = round(time.monotonic() - turn, 6)
             drafts.append(draft)
@@ -85,6 +86,7 @@ def _draft(opened: tuple[Any, Any], number: int, bounds: ReadOptions, room: Room
         "images_cut": len(shown) > MOST_IMAGES or objects.is_cut,
         "rulings_cut": drawn.is_cut,
         "images_in_patterns": drawn.has_patterns,
+        "annotations_cut": has_too_many(page),
     }
     return PageDraft(
         page=Page(
