@@ -49,8 +49,20 @@ def opened_document(file: BinaryIO) -> Iterator[Any]:
 def opened_page(document: Any, index: int) -> Iterator[Any]:
     """The raw handle of a page, or None where PDFium finds none."""
     page = raw.FPDF_LoadPage(document, index)
+    if page and not raw.FPDF_GetPageWidthF(page) * raw.FPDF_GetPageHeightF(page):
+        page = _uncropped(document, index, page)
     try:
         yield page or None
     finally:
         if page:
             raw.FPDF_ClosePage(page)
+
+
+def _uncropped(document: Any, index: int, page: Any) -> Any:
+    """A crop box that leaves nothing of the page is a mistake; readers show the whole page then, and so do we."""
+    sides = [ctypes.c_float() for _ in range(4)]
+    if not raw.FPDFPage_GetMediaBox(page, *sides):
+        return page
+    raw.FPDFPage_SetCropBox(page, *sides)
+    raw.FPDF_ClosePage(page)
+    return raw.FPDF_LoadPage(document, index)

@@ -13,6 +13,7 @@ from penstock.pdf.opening import opened_document, opened_page
 
 _SMALL_SIDE = 640  # pixels of the longer side when only ink is asked for: fine enough for a hairline
 _FLAGS = raw.FPDF_ANNOT
+_LONGEST = 16_000  # pixels of a side: WebP knows 16,383
 _WHITE = 0xFFFFFFFF
 _SAVING: dict[str, dict[str, Any]] = {
     "PNG": {"compress_level": 3},
@@ -72,8 +73,8 @@ def ink_of(page: Any) -> float:
 
 
 def _scale(page: Any, wanted: float, max_pixels: int) -> float:
-    area = max(raw.FPDF_GetPageWidthF(page) * raw.FPDF_GetPageHeightF(page), 1e-6)
-    return min(wanted, math.sqrt(max_pixels / area))
+    width, height = raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page)
+    return min(wanted, math.sqrt(max_pixels / max(width * height, 1e-6)), _LONGEST / max(width, height, 1e-6))
 
 
 def drawn(page: Any, scale: float, kind: int, part: Part | None = None) -> Image.Image:

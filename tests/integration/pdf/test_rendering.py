@@ -34,6 +34,15 @@ class TestPictures:
         shown = picture(await examiner.render(saved(document(page="/Rotate 90")), 1, 72))
         assert shown.size == (842, 595)
 
+    @pytest.mark.parametrize("kind", PictureFormat)
+    async def test_a_strip_is_drawn_no_longer_than_pictures_can_be(self, examiner, saved, kind):
+        shown = picture(await examiner.render(saved(document(page="/MediaBox[0 0 90000 4]")), 1, 150, kind))
+        assert shown.size == (16_000, 1)
+
+    async def test_a_crop_box_that_leaves_nothing_is_taken_no_notice_of(self, examiner, saved):
+        shown = picture(await examiner.render(saved(document(page="/CropBox[900 900 950 950]")), 1, 72))
+        assert shown.size == (595, 842)
+
     @pytest.mark.parametrize("dpi", [600, 100_000, 1e300])
     async def test_a_picture_too_large_is_drawn_smaller(self, examiner, saved, dpi):
         shown = picture(await examiner.render(saved(HALF_RED), 1, dpi))

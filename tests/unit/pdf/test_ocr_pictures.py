@@ -86,6 +86,10 @@ class TestResolution:
         bitmap, _ = seen(saved_as(Image.new("L", (990, 990), 255), "JPEG"), limits=(1_000_000, 20_000))
         assert bitmap.shape[0] * bitmap.shape[1] <= 20_500
 
+    def test_a_strip_is_not_made_longer_than_can_be_looked_at(self):
+        bitmap, _ = seen(saved_as(Image.new("L", (60_000, 1), 255), "PNG"))
+        assert bitmap.shape[:2] == (1, 16_000)
+
     def test_a_small_picture_is_enlarged(self):
         bitmap, dpi = seen(saved_as(Image.new("L", (300, 100), 255), "PNG"))
         assert bitmap.shape[:2] == (300, 900)

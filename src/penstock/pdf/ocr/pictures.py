@@ -26,6 +26,7 @@ _A4_LENGTH = 842.0
 _SCREEN_DPI = 96
 _SMALL_SIDE = 736  # pictures with a shorter side are enlarged: letters on them are small for the detector
 _MOST_ENLARGED = 3.0
+_LONGEST = 16_000  # pixels of a side: a strip grows a lot when it gets paper around it
 _PHOTO_PIXELS = 4_000_000
 _WITH_ALPHA = {"RGBA", "LA", "PA", "La", "RGBa"}
 _ORIENTATION = 0x0112  # how the camera was held
@@ -116,7 +117,7 @@ def _share(size: tuple[int, int], said: float | None, most: int) -> float:
     area, shorter = size[0] * size[1], min(size)
     share = min(1.0, said if said is not None else math.sqrt(_PHOTO_PIXELS / area))
     share = max(share, min(_SMALL_SIDE / shorter, _MOST_ENLARGED))
-    return min(share, math.sqrt(most / area))
+    return min(share, math.sqrt(most / area), _LONGEST / max(size))
 
 
 def _plain(picture: Image.Image) -> Image.Image:
