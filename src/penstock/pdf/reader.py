@@ -9,6 +9,7 @@ document of which no page can be read is refused.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -26,7 +27,7 @@ from penstock.pdf.ocr.settings import OcrSettings
 from penstock.pdf.pages.images import ImageBytes, is_speck
 from penstock.pdf.pages.model import Page
 from penstock.pdf.settings import PdfSettings
-from penstock.pdf.steps import UNREADABLE, Step
+from penstock.pdf.steps import PICTURES_MISSING, UNREADABLE, Step
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,10 @@ PDF = "application/pdf"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/webp"})
 _SLICE = 24  # pages of one call of the text pass
 _STEPS_BYTES = 24 << 20
+_PATIENCE = 16  # killed calls of the text pass, after which a document is made to hurry
+_HURRY = 10
+_PAGE_PICTURES_BYTES = 64 << 20
+_PICTURE_CALLS = 64
 _PICTURES_BYTES = 8 << 20  # of one call of the text pass, beside what it says
 _MiB = 1 << 20
 
@@ -105,6 +110,8 @@ class PageReader:
                 pictures = each.pictures
                 if pictures is None and media_type == PDF:
                     pictures = await self.images(path, each.page)
+                if pictures is not None and not set(_kept_images(each.page)) <= pictures.keys():
+                    each.page.warnings.append(PICTURES_MISSING)
                 yield ReadPage(each.page, pictures)
 
     async def _read(self, run: "_Run", media_type: str) -> AsyncGenerator[ReadPage]:
@@ -129,17 +136,25 @@ class PageReader:
             raise run.refusal or PenstockError(error_codes.PDF_UNREADABLE, reason="no page can be read")
 
     async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]:
-        """The pictures of a PDF's page by their ids: those that are no specks, as far as they fit in one answer."""
-        wanted = [each.id for each in page.images if not is_speck(each)]
-        if not wanted:
-            return {}
-        outcome = await self._sandbox.call(
-            "penstock.pdf.pages.images:images_bytes", page.number, wanted, _STEPS_BYTES // 2,
-            files=[path], limits=self._text_limits(), returns=dict[str, ImageBytes],
-        )  # fmt: skip
-        if outcome.value is None:
-            log.info("page.images_not_read", page=page.number, ending=outcome.ending, error=outcome.error)
-        return outcome.value or {}
+        """The pictures of a PDF's page by their ids, but specks: in as many calls as they take, up to a bound."""
+        wanted, found = _kept_images(page), dict[str, ImageBytes]()
+        room, ask = _PAGE_PICTURES_BYTES, len(wanted)
+        for _ in range(_PICTURE_CALLS):
+            if not wanted or room <= 0:
+                break
+            outcome = await self._sandbox.call(
+                "penstock.pdf.pages.images:images_bytes", page.number, wanted[:ask], _STEPS_BYTES - _MiB,
+                files=[path], limits=self._text_limits(), returns=dict[str, ImageBytes],
+            )  # fmt: skip
+            got = outcome.value or {}
+            found |= got
+            room -= sum(len(each.data) for each in got.values())
+            if not got and ask == 1:
+                log.info("page.image_not_read", page=page.number, ending=outcome.ending, error=outcome.error)
+                wanted = wanted[1:]
+            wanted = [each for each in wanted if each not in got]
+            ask = min(2 * len(got), len(wanted)) or max(1, min(ask, len(wanted)) // 2)  # no more than may fit
+        return found
 
     def _tasks(self, run: "_Run", media_type: str) -> list[asyncio.Task[None]]:
         loop = asyncio.get_running_loop()
@@ -162,9 +177,10 @@ class PageReader:
             outcome = await self._sandbox.call(
                 "penstock.pdf.finishing:read_finished",
                 first, last, {"seconds": self._pdf.security_parse_timeout_sec / 3, "picture_bytes": pictures},
-                files=[run.path], limits=self._text_limits(), returns=list[Step],
+                files=[run.path], limits=run.hurried(self._text_limits()), returns=list[Step],
             )  # fmt: skip
             steps = outcome.value
+            run.overlong += outcome.ending is Ending.TIMED_OUT
             if steps is not None and _continues(steps, first, last):
                 for step in steps:
                     await run.pass_on(step)
@@ -245,6 +261,11 @@ class _Run:
         self.to_recognise: asyncio.Queue[Step] = asyncio.Queue(recognisers)
         self.done: asyncio.Queue[ReadPage] = asyncio.Queue(_SLICE)
         self.refusal: PenstockError | None = None
+        self.overlong = 0  # calls of the text pass that were killed for their time
+
+    def hurried(self, limits: Limits) -> Limits:
+        """A page may be slow. A document of such pages would take a day: from some point on each gets less time."""
+        return limits if self.overlong < _PATIENCE else replace(limits, cpu_seconds=limits.cpu_seconds / _HURRY)
 
     async def pass_on(self, step: Step) -> None:
         if step.page is not None:
@@ -301,12 +322,19 @@ def _continues(steps: list[Step], first: int, last: int) -> bool:
     return bool(numbers) and numbers[-1] <= last and numbers == list(range(first, first + len(numbers)))
 
 
+def _kept_images(page: Page) -> list[str]:
+    return [each.id for each in page.images if not is_speck(each)]
+
+
 def _unreadable(number: int) -> Page:
     return Page(number, 0.0, 0.0, warnings=[UNREADABLE])
 
 
 def _picture_refused(outcome: Outcome[Any]) -> PenstockError:
-    reason = outcome.message if outcome.error == "PictureUnreadable" else f"{outcome.ending}: {outcome.message}"
+    if outcome.error == "PictureUnreadable":
+        reason = outcome.message
+    else:  # what our own code or a library says of itself is for the log
+        reason = f"{outcome.ending}: {outcome.error or outcome.message}"
     return PenstockError(error_codes.ETL_IMAGE_UNREADABLE, reason=reason[:200])
 
 

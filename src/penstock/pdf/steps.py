@@ -7,6 +7,7 @@ from penstock.pdf.pages.model import Page
 
 UNREADABLE = "unreadable"
 LOW_CONFIDENCE = "low_confidence"
+PICTURES_MISSING = "pictures_missing"  # they are placed on the page, and their files could not be made
 
 
 class Step(msgspec.Struct, omit_defaults=True):

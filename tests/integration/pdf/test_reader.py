@@ -179,10 +179,12 @@ class TestPicturesOnPages:
         (picture,) = pictures.values()
         assert (list(pictures), picture.media_type, picture.width, picture.height) == (["i1"], "image/png", 100, 100)
 
-    async def test_one_that_takes_too_much_memory_costs_its_page_no_text(self, pool, saved):
-        path = saved(self.page(grey_image(bytes(4000 * 4000), 4000, 4000)))
+    async def test_one_that_takes_too_much_memory_costs_its_page_neither_text_nor_the_others(self, pool, saved):
+        content = f"{line(50, 700, 'Delivery note 88 of the northern store')}q 30 0 0 30 50 50 cm /I Do /X Do Q"
+        small_one = grey_image(photo(100, 100), 100, 100)
+        path = saved(picture_page(content, grey_image(bytes(4000 * 4000), 4000, 4000), {6: small_one}))
         small = PdfSettings(security_memory_limit_mb=200)
         async with PageReader(pool, small, OcrSettings(processes=1), SandboxSettings()) as reader:
             ((page, pictures),) = [each async for each in reader.with_pictures(path, PDF, 1)]
         assert texts(page) == ["Delivery note 88 of the northern store"]
-        assert (page.warnings, pictures) == ([], {})
+        assert (page.warnings, list(pictures)) == (["pictures_missing"], ["i2"])

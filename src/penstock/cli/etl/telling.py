@@ -25,6 +25,7 @@ _WARNINGS = {  # others are for programs, in the JSON
     "hidden_text_left_out": ("hidden text left out", "已略去隐藏文本"),
     "text_cut": ("too much text; not all of it is here", "文本过多，未全部收入"),
     "images_cut": ("too many pictures; not all of them are here", "图片过多，未全部收入"),
+    "pictures_missing": ("some pictures could not be taken out", "部分图片未能取出"),
     "annotations_cut": ("too many form fields and notes; they are not here", "表单域与批注过多，未收入"),
 }
 
