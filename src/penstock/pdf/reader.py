@@ -171,26 +171,26 @@ class PageReader:
             await self._read_slice(run, first, last)
 
     async def _read_slice(self, run: "_Run", first: int, last: int) -> None:
-        """A call may return early; then the next goes on from there. A bad page costs itself, a bad picture less."""
-        pictures = run.picture_bytes
+        """A call may return early; then the next goes on from there. A bad page costs itself, a bad picture less.
+
+        After a call that failed, pages are asked for one by one: halving would wait for a slow one again and again.
+        """
+        pictures, is_careful = run.picture_bytes, False
         while first <= last:
+            until = first if is_careful else last
             outcome = await self._sandbox.call(
                 "penstock.pdf.finishing:read_finished",
-                first, last, {"seconds": self._pdf.security_parse_timeout_sec / 3, "picture_bytes": pictures},
+                first, until, {"seconds": self._pdf.security_parse_timeout_sec / 3, "picture_bytes": pictures},
                 files=[run.path], limits=run.hurried(self._text_limits()), returns=list[Step],
             )  # fmt: skip
             steps = outcome.value
             run.overlong += outcome.ending is Ending.TIMED_OUT
-            if steps is not None and _continues(steps, first, last):
+            if steps is not None and _continues(steps, first, until):
                 for step in steps:
                     await run.pass_on(step)
                 first += len(steps)
-            elif pictures:
-                pictures = 0
-            elif last > first:
-                middle = (first + last) // 2
-                await self._read_slice(run, first, middle)
-                first = middle + 1
+            elif pictures or until > first:
+                pictures, is_careful = 0, True
             else:
                 run.give_up(outcome, f"page {first}")
                 await run.done.put(ReadPage(_unreadable(first)))

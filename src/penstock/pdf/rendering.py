@@ -73,7 +73,7 @@ def ink_of(page: Any) -> float:
 
 
 def _scale(page: Any, wanted: float, max_pixels: int) -> float:
-    width, height = raw.FPDF_GetPageWidthF(page), raw.FPDF_GetPageHeightF(page)
+    width, height = float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))
     return min(wanted, math.sqrt(max_pixels / max(width * height, 1e-6)), _LONGEST / max(width, height, 1e-6))
 
 

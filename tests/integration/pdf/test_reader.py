@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 from tests.support.page_pdfs import grey_image, line, photo, picture_page
+from tests.support.pdfs import FONT, document, stream
 from tests.support.scans import saved_as, scan, scanned_pdf
 
 from penstock.kernel.errors import PenstockError
@@ -117,6 +118,19 @@ class TestDocuments:
             "Deliverynote88ofthenorthernstore"
         )
         assert 0.4 < page.ocr_share < 0.8
+
+    async def test_a_page_that_takes_too_long_costs_itself_alone(self, pool, saved):
+        slow = "".join(
+            f"BT /F 6 Tf 1 0 0 1 {at % 300 * 2} {780 - at // 300 * 1.2:.1f} Tm (a) Tj ET " for at in range(40_000)
+        )
+        kids = {number: f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents {content} 0 R/Resources{FONT}>>"
+                for number, content in ((5, 8), (6, 9), (7, 8))}  # fmt: skip
+        objects = {2: "<</Type/Pages/Kids[5 0 R 6 0 R 7 0 R]/Count 3>>", **kids}
+        path = saved(document(objects={**objects, 8: stream(WRITTEN), 9: stream(slow.encode())}))
+        hasty = PdfSettings(security_parse_timeout_sec=2)
+        async with PageReader(pool, hasty, OcrSettings(processes=1), SandboxSettings()) as reader:
+            pages = await read(reader, path, PDF)
+        assert [(len(page.spans), page.warnings) for page in pages] == [(1, []), (0, ["unreadable"]), (1, [])]
 
     async def test_a_document_of_which_nothing_can_be_read_is_refused(self, reader, saved):
         with pytest.raises(PenstockError) as refused:
