@@ -899,6 +899,7 @@ create table etl_rule (                              -- the newest version of ea
   postprocess_mode     text not null default 'llm',  -- llm, skip, rules, or the name of an installed post-processor
   postprocess_strategy text,                         -- direct-json, chunked-summarize, chunked-extract; null: by size
   options              jsonb not null default '{}',  -- what the post-processor of this mode understands besides
+  examples             jsonb not null default '[]',  -- texts and the JSON that is right for each; for a model
   version              int not null default 1,
   created_at           timestamptz not null default now(),
   created_by           text not null,

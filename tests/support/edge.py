@@ -21,7 +21,7 @@ from penstock.extraction.processors.skip import SkipProcessor
 from penstock.extraction.providers import ocr_providers, post_processors
 from penstock.extraction.runstate import RunStates
 from penstock.extraction.settings import EtlSettings
-from penstock.extraction.workshop import Shelves, Workshop
+from penstock.extraction.workshop import Equipment, Shelves, Workshop
 from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.breaker import Breaker
@@ -38,6 +38,7 @@ from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.webhooks import WebhookSettings
 from penstock.llm.adapter import Llm
+from penstock.llm.examples import Examples
 from penstock.llm.settings import LlmSettings
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.tus import Uploads, UploadSettings
@@ -108,7 +109,7 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         desk = Desk(database, store, redis, keys, _nobody(), documents, uploads, address, "edge-1")
         harvest = HarvestDesk(database, RateGate(redis, keys, clock=clock), HarvestSettings(), clock)
         etl, llm = _etl(settings.etl, desk), Llm(LlmSettings(), database, harvest.gate, Breaker(redis, keys), clock)
-        shop = _workshop(etl, llm, desk.examiner)
+        shop = _workshop(etl, llm, desk)
         yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits, harvest, etl, shop)
         await llm.close()
         await harvest.close()
@@ -125,7 +126,7 @@ def _etl(settings: EtlSettings, desk: Desk) -> EtlDesk:
     return EtlDesk(desk.database, desk.store, queue, states, settings, desk.uploads.directory)
 
 
-def _workshop(etl: EtlDesk, llm: Llm, examiner: Examiner) -> Workshop:
+def _workshop(etl: EtlDesk, llm: Llm, desk: Desk) -> Workshop:
     """It reads nothing, and there is no model; rules can be tried."""
 
     async def uncounted(_path: Path, _media_type: str) -> int:
@@ -137,7 +138,8 @@ def _workshop(etl: EtlDesk, llm: Llm, examiner: Examiner) -> Workshop:
         rules=lambda _tools: RulesProcessor(),
     )
     tools = Tools(SystemClock(), uncounted, llm)
-    return Workshop(etl, examiner, tools, Shelves(ocr_providers(), processors), "edge-1")
+    examples = Examples(desk.redis, desk.keys)
+    return Workshop(etl, Equipment(desk.examiner, tools, Shelves(ocr_providers(), processors), examples), "edge-1")
 
 
 def _nobody() -> Examiner:

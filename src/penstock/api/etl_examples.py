@@ -60,12 +60,14 @@ SCHEMA: Document = {
     "properties": {"number": {"type": "string"}, "total": {"type": "number"}},
     "required": ["number", "total"],
 }
+RULE_EXAMPLE: Document = {"text": "Invoice A-7, to pay: 12.50", "result": {"number": "A-7", "total": 12.5}}
 NEW_RULE: Document = {
     "name": "Invoices",
     "description": "Number and total of an invoice",
     "json_schema": SCHEMA,
     "system_prompt": "Amounts are in the invoice's own currency.",
     "postprocess_mode": "llm",
+    "examples": [RULE_EXAMPLE],
 }
 RULE_CHANGE: Document = {"system_prompt": "Amounts include tax.", "version": 3}
 RULE: Document = {
@@ -87,6 +89,7 @@ BUILT_IN_RULE: Document = RULE | {
     "description": "Built in: the document as markdown and pages with positions; no model is asked.",
     "json_schema": None,
     "system_prompt": None,
+    "examples": [],
     "postprocess_mode": "skip",
     "is_system": True,
     "merchant_id": None,

@@ -12,14 +12,16 @@ from penstock.extraction.providers import Shelf, ocr_providers, post_processors
 from penstock.extraction.providers.local import LocalProvider
 from penstock.extraction.providers.mineru import MineruProvider
 from penstock.extraction.settings import EtlSettings
-from penstock.extraction.workshop import Shelves, Workshop
+from penstock.extraction.workshop import Equipment, Shelves, Workshop
+from penstock.llm.examples import Examples
 from penstock.llm.ports import LanguageModel
 
 
 def make_workshop(parts: Parts) -> Workshop:
     tools = Tools(parts.clock, parts.reader.page_count, parts.llm)
     shelves = Shelves(_providers(parts), _processors(parts))
-    return Workshop(parts.etl, parts.examiner, tools, shelves, parts.worker_id)
+    examples = Examples(parts.redis, parts.keys)
+    return Workshop(parts.etl, Equipment(parts.examiner, tools, shelves, examples), parts.worker_id)
 
 
 def _providers(parts: Parts) -> Shelf[OCRProvider]:

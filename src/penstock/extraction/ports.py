@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.kernel.clock import Clock
-from penstock.llm.ports import LanguageModel
+from penstock.llm.ports import Example, LanguageModel
 from penstock.pdf.pages.model import Box, Page
 
 CountPages = Callable[[Path, str], Awaitable[int]]
@@ -86,6 +86,7 @@ class Rule:
     system_prompt: str | None = None
     postprocess_strategy: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    examples: Sequence[Example] = field(default_factory=list)  # texts and what is right for them; each fits the schema
     description: str = ""
     is_system: bool = False
 

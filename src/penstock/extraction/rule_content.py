@@ -5,12 +5,14 @@ fault by JSON pointer into it.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.extraction import field_map, schemas
 from penstock.extraction.ports import Rule
 from penstock.kernel import json
+from penstock.llm.ports import Example
 
 BUILT_IN_ID = 1
 BUILT_IN = Rule(
@@ -29,6 +31,8 @@ NAME_LETTERS = 200
 DESCRIPTION_LETTERS = 4_000
 PROMPT_LETTERS = 20_000
 OPTIONS_BYTES = 64 * 1024
+EXAMPLES_MOST = 20
+EXAMPLES_BYTES = 64 * 1024  # they go with every question
 DEFAULTS: Mapping[str, Any] = {
     "name": "",
     "description": "",
@@ -37,6 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
     "postprocess_mode": "llm",
     "postprocess_strategy": None,
     "options": {},
+    "examples": [],
 }
 FIELDS = tuple(DEFAULTS)
 Problem = dict[str, str]
@@ -67,6 +72,7 @@ def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Prob
         *_of_processing(content, modes),
         *_of_schema(content),
         *_of_options(content),
+        *_of_examples(content),
     ]  # fmt: skip
 
 
@@ -147,15 +153,55 @@ def _of_options(content: Mapping[str, Any]) -> list[Problem]:
     return [_at("options", each["message"], each["path"]) for each in field_map.problems_of(options)]
 
 
+def _of_examples(content: Mapping[str, Any]) -> list[Problem]:
+    examples = content["examples"]
+    if not isinstance(examples, list) or len(examples) > EXAMPLES_MOST:
+        return [_at("examples", f"must be a list of at most {EXAMPLES_MOST}")]
+    if len(json.dump_bytes(examples)) > EXAMPLES_BYTES:
+        return [_at("examples", f"must be at most {EXAMPLES_BYTES:,} bytes of JSON together")]
+    if examples and not isinstance(content["json_schema"], Mapping):
+        return [_at("examples", "need a json_schema that their results fit")]
+    is_checkable = not _of_schema(content)
+    return [
+        problem
+        for number, each in enumerate(examples)
+        for problem in _of_example(each, f"/{number}", content["json_schema"] if is_checkable else None)
+    ]
+
+
+def _of_example(example: Any, at: str, schema: Mapping[str, Any] | None) -> list[Problem]:
+    if not isinstance(example, Mapping) or set(example) != {"text", "result"}:
+        return [_at("examples", "must have text and result, and nothing else", at)]
+    text = example["text"]
+    if not isinstance(text, str) or not text.strip():
+        return [_at("examples", "must be text, and not empty", f"{at}/text")]
+    errors = [] if schema is None else schemas.errors_of(schema, example["result"])
+    return [_at("examples", each["message"], f"{at}/result{each['path']}") for each in errors]
+
+
 def rule_of(content: Mapping[str, Any], rule_id: int, version: int) -> Rule:
-    return Rule(rule_id=rule_id, version=version, **{name: content[name] for name in FIELDS})
+    """Of a version too that was kept before there were all the fields of today."""
+    said = {name: content.get(name, usual) for name, usual in DEFAULTS.items()}
+    return Rule(rule_id=rule_id, version=version, **said)
+
+
+def content_of(rule: Rule) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in FIELDS}
 
 
 def snapshot(rule: Rule) -> dict[str, Any]:
-    """The exact rule, as a task keeps it."""
-    kept = {name: getattr(rule, name) for name in FIELDS}
-    return {"rule_id": rule.rule_id, "version": rule.version, "is_system": rule.is_system, **kept}
+    """The exact rule, as a task keeps it. Its examples may be long and never change: they stay with the version."""
+    kept = {**content_of(rule), "examples": []}
+    return {
+        "rule_id": rule.rule_id, "version": rule.version, "is_system": rule.is_system,
+        "example_count": len(rule.examples), **kept,
+    }  # fmt: skip
 
 
-def restored(kept: Mapping[str, Any]) -> Rule:
-    return Rule(**{name: kept[name] for name in ("rule_id", "version", "is_system", *FIELDS)})
+def has_examples_elsewhere(kept: Mapping[str, Any]) -> bool:
+    return bool(kept.get("example_count"))
+
+
+def restored(kept: Mapping[str, Any], examples: Sequence[Example] = ()) -> Rule:
+    rule = rule_of(kept, kept["rule_id"], kept["version"])
+    return replace(rule, is_system=kept["is_system"], examples=list(examples))

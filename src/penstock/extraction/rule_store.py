@@ -18,6 +18,7 @@ _COLUMNS = (
     "postprocess_mode",
     "postprocess_strategy",
     "options",
+    "examples",
 )
 
 
@@ -27,6 +28,7 @@ def _values(content: Mapping[str, Any], by: str) -> dict[str, Any]:
         **{name: content[name] for name in _COLUMNS},
         "json_schema": None if schema is None else Jsonb(schema),
         "options": Jsonb(content["options"]),
+        "examples": Jsonb(content["examples"]),
         "content": Jsonb({name: content[name] for name in _COLUMNS}),
         "by": by,
     }
@@ -37,8 +39,9 @@ async def insert(tx: Tx, merchant_id: str, content: Mapping[str, Any], by: str) 
     row = await fetch_one(
         tx,
         "insert into etl_rule (merchant_id, name, description, json_schema, system_prompt, postprocess_mode,"
-        " postprocess_strategy, options, created_by) values (%(merchant_id)s, %(name)s, %(description)s,"
-        " %(json_schema)s, %(system_prompt)s, %(postprocess_mode)s, %(postprocess_strategy)s, %(options)s, %(by)s)"
+        " postprocess_strategy, options, examples, created_by) values (%(merchant_id)s, %(name)s, %(description)s,"
+        " %(json_schema)s, %(system_prompt)s, %(postprocess_mode)s, %(postprocess_strategy)s, %(options)s,"
+        " %(examples)s, %(by)s)"
         " on conflict (merchant_id, name) where deleted_at is null do nothing returning *",
         _values(content, by) | {"merchant_id": merchant_id},
     )
@@ -55,8 +58,8 @@ async def update(tx: Tx, rule_id: int, content: Mapping[str, Any], by: str) -> d
             tx,
             "update etl_rule set name = %(name)s, description = %(description)s, json_schema = %(json_schema)s,"
             " system_prompt = %(system_prompt)s, postprocess_mode = %(postprocess_mode)s,"
-            " postprocess_strategy = %(postprocess_strategy)s, options = %(options)s, version = version + 1,"
-            " updated_at = now() where rule_id = %(rule_id)s and deleted_at is null returning *",
+            " postprocess_strategy = %(postprocess_strategy)s, options = %(options)s, examples = %(examples)s,"
+            " version = version + 1, updated_at = now() where rule_id = %(rule_id)s and deleted_at is null returning *",
             _values(content, by) | {"rule_id": rule_id},
         )
     except UniqueViolation:
@@ -117,3 +120,10 @@ async def versions(tx: Tx, rule_id: int, before: int | None, limit: int) -> list
         " and (%(before)s::int is null or version < %(before)s) order by version desc limit %(limit)s",
         {"rule_id": rule_id, "before": before, "limit": limit},
     )
+
+
+async def examples_of(tx: Tx, rule_id: int, version: int) -> list[Any] | None:
+    """Of deleted rules too; None: there is no such version."""
+    query = "select content -> 'examples' as examples from etl_rule_version where rule_id = %s and version = %s"
+    row = await fetch_one(tx, query, (rule_id, version))
+    return None if row is None else row["examples"] or []

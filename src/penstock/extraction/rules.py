@@ -20,6 +20,7 @@ from penstock.kernel.db import Tx
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.schemas import canonical
+from penstock.llm.ports import Example
 
 BUILT_IN_BY = "penstock"
 
@@ -145,6 +146,14 @@ async def rule_for(tx: Tx, rule_id: int | None, caller: Caller, settings: EtlSet
         raise PenstockError(error_codes.ETL_RULE_REQUIRED)
     default = BUILT_IN_ID if settings.global_rule_id is None else settings.global_rule_id
     return (await find_rule(tx, caller, default, settings)).rule
+
+
+async def examples_of(tx: Tx, rule_id: int, version: int) -> list[Example]:
+    """Of the very version that a task runs with. Versions are never removed: ETL_RULE_NOT_FOUND is a fault."""
+    found = await rule_store.examples_of(tx, rule_id, version)
+    if found is None:
+        raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id, version=version)
+    return found
 
 
 def load_rule(path: Path, modes: Collection[str] = MODES) -> Rule:

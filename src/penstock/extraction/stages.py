@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from penstock.extraction import rule_content, settling
+from penstock.extraction import settling
 from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook, pages_in_order
 from penstock.extraction.holding import Held, claim
 from penstock.extraction.metrics import STAGE_SECONDS
@@ -159,7 +159,7 @@ async def _postprocess(shop: Workshop, held: Held) -> None:
     manifest = await folder.manifest()
     if manifest is None:
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=held.task_id)
-    rule = rule_content.restored(row["rule"])
+    rule = await shop.rule_of(row["rule"])
     processor = shop.processor(rule.postprocess_mode)
     subject = Subject(held.task_id, row["merchant_id"], row["generation"])
     extract = await processor.process(rule, StoredManuscript(folder, manifest), subject, held.tell)

@@ -1,12 +1,16 @@
 """What the stages work with: the desk, whoever looks into a PDF first, and the providers, made when first needed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from penstock.extraction import rule_content, rules
 from penstock.extraction.desk import EtlDesk
-from penstock.extraction.ports import OCRProvider, PostProcessor, Tools
+from penstock.extraction.ports import OCRProvider, PostProcessor, Rule, Tools
 from penstock.extraction.providers import Shelf
+from penstock.llm.examples import Examples
+from penstock.llm.ports import Example
 from penstock.pdf import Inspection
 
 
@@ -24,15 +28,26 @@ class Shelves:
     processors: Shelf[PostProcessor]
 
 
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What a workshop is set up with."""
+
+    inspector: Inspector
+    tools: Tools
+    shelves: Shelves
+    examples: Examples
+
+
 class Workshop:
     """One per worker process."""
 
-    def __init__(self, desk: EtlDesk, inspector: Inspector, tools: Tools, shelves: Shelves, owner: str) -> None:
+    def __init__(self, desk: EtlDesk, equipment: Equipment, owner: str) -> None:
         self.desk = desk
-        self.inspector = inspector
+        self.inspector = equipment.inspector
         self.owner = owner
-        self._tools = tools
-        self._shelves = shelves
+        self._tools = equipment.tools
+        self._shelves = equipment.shelves
+        self._examples = equipment.examples
         self._providers: dict[str, OCRProvider] = {}
         self._processors: dict[str, PostProcessor] = {}
 
@@ -49,6 +64,19 @@ class Workshop:
     def modes(self) -> frozenset[str]:
         """What a rule may name as its `postprocess_mode`."""
         return frozenset(self._shelves.processors.installed())
+
+    async def rule_of(self, kept: Mapping[str, Any]) -> Rule:
+        """The rule of a task, whole: its examples are those of its version, mostly remembered."""
+        if not rule_content.has_examples_elsewhere(kept):
+            return rule_content.restored(kept)
+        rule_id, version = kept["rule_id"], kept["version"]
+
+        async def load() -> Sequence[Example]:
+            async with self.desk.database.statement() as tx:
+                return await rules.examples_of(tx, rule_id, version)
+
+        found = await self._examples.of(f"etl-rule-{rule_id}", str(version), load)
+        return rule_content.restored(kept, found)
 
     async def close(self) -> None:
         for provider in self._providers.values():

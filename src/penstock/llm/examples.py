@@ -1,4 +1,4 @@
-"""Few-shot examples, remembered for a few minutes: whoever keeps them is not asked again for every page."""
+"""Few-shot examples, remembered for a few minutes: whoever keeps them is not asked again for every document."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -7,36 +7,36 @@ import structlog
 
 from penstock.kernel import json
 from penstock.kernel.redis import Keys, Redis, RedisTrouble
+from penstock.llm.ports import Example
 
 log = structlog.get_logger(__name__)
 
-Pairs = Sequence[tuple[str, str]]  # what was given, what was answered
-Load = Callable[[str, str], Awaitable[Pairs]]  # by template and category
+Load = Callable[[], Awaitable[Sequence[Example]]]
 
 KEPT_SECONDS = 300
-_decoder = msgspec.json.Decoder(list[tuple[str, str]])
+_decoder = msgspec.json.Decoder(list[Example])
 
 
 class Examples:
     """One per process. Redis is only a memory: without it, or with rubbish in it, the loader is asked."""
 
-    def __init__(self, redis: Redis, keys: Keys, load: Load) -> None:
+    def __init__(self, redis: Redis, keys: Keys) -> None:
         self._redis = redis
         self._keys = keys
-        self._load = load
 
-    async def of(self, template: str, category: str) -> Pairs:
+    async def of(self, template: str, category: str, load: Load) -> Sequence[Example]:
+        """By a name for what never changes: what was remembered is not looked up again."""
         key = self._keys.fewshot(template, category)
         if (kept := await self._kept(key)) is not None:
             return kept
-        pairs = [(given, answered) for given, answered in await self._load(template, category)]
+        loaded = await load()
         try:
-            await self._redis.set(key, json.dump_bytes(pairs), ex=KEPT_SECONDS)
+            await self._redis.set(key, json.dump_bytes(list(loaded)), ex=KEPT_SECONDS)
         except RedisTrouble:
             log.info("examples.not_kept", template=template)
-        return pairs
+        return loaded
 
-    async def _kept(self, key: str) -> Pairs | None:
+    async def _kept(self, key: str) -> Sequence[Example] | None:
         try:
             found = await self._redis.get(key)
             return None if found is None else _decoder.decode(found)

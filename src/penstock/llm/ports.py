@@ -6,7 +6,14 @@ Nobody else knows endpoints, keys, budgets or retries.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
+
+
+class Example(TypedDict):
+    """What may be given, and the value that is right for it."""
+
+    text: str
+    result: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def messages(prompt: Prompt, schema: Mapping[str, Any] | None = None, *, show_sc
     written: Messages = [{"role": "system", "content": _sendable(system)}]
     for given, answered in prompt.examples:
         written.append({"role": "user", "content": quoted(given, mark)})
-        written.append({"role": "assistant", "content": _sendable(answered)})
+        written.append({"role": "assistant", "content": harmless(answered)})
     written.append({"role": "user", "content": quoted(prompt.data, mark)})
     return written
 

@@ -94,34 +94,36 @@ def rows_of(url):
         return [str(connection.execute(f"select * from {table}").fetchall()) for table in tables]
 
 
+EXAMPLE = {"text": "given", "result": {"answered": [1, None]}}
+
+
+class Loads:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def __call__(self):
+        self.times += 1
+        return [EXAMPLE]
+
+
 class TestExamples:
     async def test_they_are_loaded_once_and_remembered_for_five_minutes(self, redis_client, keys):
-        loads = []
-
-        async def load(template, category):
-            loads.append((template, category))
-            return [("given", "answered")]
-
-        for _ in range(2):
-            assert list(await Examples(redis_client, keys, load).of("extract", "invoice")) == [("given", "answered")]
-        await Examples(redis_client, keys, load).of("extract", "receipt")
-        assert loads == [("extract", "invoice"), ("extract", "receipt")]
+        load = Loads()
+        for category in ("invoice", "invoice", "receipt"):
+            assert list(await Examples(redis_client, keys).of("extract", category, load)) == [EXAMPLE]
+        assert load.times == 2
         assert KEPT_SECONDS - 5 < await redis_client.ttl(keys.fewshot("extract", "invoice")) <= KEPT_SECONDS == 300
 
     async def test_rubbish_in_redis_is_not_used(self, redis_client, keys):
-        async def load(template, category):
-            return [("a", "b")]
-
-        await redis_client.set(keys.fewshot("t", "c"), b'{"not": "pairs"}')
-        assert list(await Examples(redis_client, keys, load).of("t", "c")) == [("a", "b")]
+        await redis_client.set(keys.fewshot("t", "c"), b'[{"not": "one"}]')
+        assert list(await Examples(redis_client, keys).of("t", "c", Loads())) == [EXAMPLE]
 
     async def test_without_redis_they_are_loaded(self, own_redis, keys):
-        async def load(template, category):
-            return [("a", "b")]
-
         client = connect(own_redis.url)
         own_redis.stop()
-        assert list(await Examples(client, keys, load).of("t", "c")) == [("a", "b")]
+        assert list(await Examples(client, keys).of("t", "c", Loads())) == [EXAMPLE]
         await client.aclose()
 
 

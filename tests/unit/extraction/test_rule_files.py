@@ -52,6 +52,13 @@ class TestReadingRuleFiles:
             (7, "json_schema.properties.total.type"), (8, "json_schema.required.1"),
         ]  # fmt: skip
 
+    def test_an_example_that_does_not_fit_the_schema_is_named(self, tmp_path):
+        text = INVOICE + "examples:\n  - text: No. A-7\n    result: {number: A-7, total: 1}\n"
+        assert load_rule(written(tmp_path, text)).examples == [
+            {"text": "No. A-7", "result": {"number": "A-7", "total": 1}}
+        ]
+        assert problems(written(tmp_path, text.replace("total: 1}", "total: x}"))) == [(13, "examples.0.result.total")]
+
     def test_a_key_that_does_not_exist_is_named(self, tmp_path):
         assert problems(written(tmp_path, INVOICE + "colour: red\n")) == [(11, "colour")]
 

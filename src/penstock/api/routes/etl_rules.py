@@ -14,7 +14,7 @@ from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID
 from penstock.bootstrap import Parts
 from penstock.extraction import rules
-from penstock.extraction.rule_content import FIELDS, snapshot
+from penstock.extraction.rule_content import EXAMPLES_MOST, content_of
 from penstock.extraction.rules import KeptRule
 from penstock.extraction.trying import MAX_LETTERS, try_rule
 from penstock.kernel import error_codes
@@ -23,6 +23,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["etl"])
 
 RuleId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="The rule", examples=[7])]
 _Text = Annotated[str, Field(max_length=20_000, pattern=r"^[^\x00]*$")]
+_EXAMPLES = "Texts and the JSON that is right for each, at most 64 KiB together; shown to the model with every question"
 _MADE = answer(
     examples.RULE, headers={"Location": {"schema": {"type": "string"}, "example": "/api/v1/etl/rules/7"}}
 )  # fmt: skip
@@ -30,6 +31,15 @@ _CHANGES = may_fail_with(
     error_codes.ETL_RULE_NOT_FOUND, error_codes.ETL_RULE_INVALID, error_codes.ETL_RULE_NAME_TAKEN,
     error_codes.ETL_RULE_BUILT_IN, error_codes.CONFIG_VERSION_CONFLICT,
 )  # fmt: skip
+
+
+class RuleExample(BaseModel):
+    """A text, and the JSON that is right for it."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.RULE_EXAMPLE]})
+
+    text: _Text
+    result: Any = Field(description="Fits the rule's json_schema")
 
 
 class NewRule(BaseModel):
@@ -46,6 +56,7 @@ class NewRule(BaseModel):
         None, max_length=100, description="direct-json, chunked-summarize, chunked-extract; none: by size"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="What the post-processor understands besides")
+    examples: list[RuleExample] = Field(default_factory=list, max_length=EXAMPLES_MOST, description=_EXAMPLES)
 
 
 class RuleChange(BaseModel):
@@ -61,6 +72,7 @@ class RuleChange(BaseModel):
     postprocess_mode: str | None = Field(None, min_length=1, max_length=100)
     postprocess_strategy: str | None = Field(None, max_length=100)
     options: dict[str, Any] | None = None
+    examples: list[RuleExample] | None = Field(None, max_length=EXAMPLES_MOST)
 
 
 class EtlRule(BaseModel):
@@ -77,6 +89,7 @@ class EtlRule(BaseModel):
     postprocess_mode: str
     postprocess_strategy: str | None
     options: dict[str, Any]
+    examples: list[RuleExample]
     is_system: bool = Field(description="For everybody: the built-in rule, or the default of this system")
     merchant_id: str | None
     created_by: str
@@ -134,8 +147,9 @@ def _shown(kept: KeptRule) -> EtlRule:
         rule_id=rule.rule_id, version=rule.version, name=rule.name, description=rule.description,
         json_schema=None if rule.json_schema is None else dict(rule.json_schema), system_prompt=rule.system_prompt,
         postprocess_mode=rule.postprocess_mode, postprocess_strategy=rule.postprocess_strategy,
-        options=dict(rule.options), is_system=rule.is_system, merchant_id=kept.merchant_id,
-        created_by=kept.created_by, created_at=kept.created_at, updated_at=kept.updated_at,
+        options=dict(rule.options), examples=[RuleExample(**each) for each in rule.examples],
+        is_system=rule.is_system, merchant_id=kept.merchant_id, created_by=kept.created_by,
+        created_at=kept.created_at, updated_at=kept.updated_at,
     )  # fmt: skip
 
 
@@ -205,7 +219,7 @@ async def list_versions(
     told = [
         RuleVersion(
             version=each.rule.version, created_by=each.created_by, created_at=each.created_at,
-            content={name: value for name, value in snapshot(each.rule).items() if name in FIELDS},
+            content=content_of(each.rule),
         )
         for each in found
     ]  # fmt: skip

@@ -62,7 +62,7 @@ async def _applied(
     from penstock.extraction.providers import post_processors
     from penstock.extraction.rules import apply_rule
 
-    content = {each: getattr(rule, each) for each in rule_content.FIELDS} | ({} if name is None else {"name": name})
+    content = rule_content.content_of(rule) | ({} if name is None else {"name": name})
     modes = rule_content.MODES | frozenset(post_processors().installed())
     async with open_database(data) as database, database.transaction() as tx:
         row = await rule_store.find_named(tx, caller.merchant_id, rule_content.completed(content)["name"])

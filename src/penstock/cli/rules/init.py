@@ -52,7 +52,11 @@ options:
         {Item: description, Qty: quantity, Price: unit_price, 名称: description, 数量: quantity, 单价: unit_price,
          金额: amount}
 
-# system_prompt: what a language model should know besides; used by the mode llm only.
+# Used by the mode llm only:
+# system_prompt: what a language model should know besides.
+# examples:                               # a few texts, and the JSON that is right for each
+#   - text: "Invoice A-7. To pay: 12.50"
+#     result: {invoice_number: A-7, total: 12.5}
 """
 
 

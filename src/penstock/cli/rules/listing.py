@@ -77,6 +77,7 @@ def as_dict(kept: "KeptRule") -> dict[str, Any]:
         "json_schema": rule.json_schema,
         "system_prompt": rule.system_prompt,
         "options": rule.options,
+        "examples": rule.examples,
         "is_system": rule.is_system,
         "created_by": kept.created_by,
         "created_at": kept.created_at.isoformat() if kept.created_at else None,

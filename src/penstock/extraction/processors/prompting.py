@@ -1,6 +1,6 @@
 """What a language model is asked. Whoever changes a text changes `VERSION`: remembered answers are of one version."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.extraction.ports import Rule
@@ -44,12 +44,16 @@ def _with_wishes(text: str, rule: Rule) -> str:
     return text + _WISHES.format(wishes=wishes) if wishes else text
 
 
+def _pairs(rule: Rule) -> Sequence[tuple[str, str]]:
+    return [(each["text"], json.dumps(each["result"])) for each in rule.examples]
+
+
 def whole(rule: Rule, text: str) -> Prompt:
-    return Prompt("etl-direct", VERSION, _with_wishes(_EXTRACT, rule), text)
+    return Prompt("etl-direct", VERSION, _with_wishes(_EXTRACT, rule), text, _pairs(rule))
 
 
 def part(rule: Rule, text: str) -> Prompt:
-    return Prompt("etl-chunk", VERSION, _with_wishes(_EXTRACT + _PART, rule), text)
+    return Prompt("etl-chunk", VERSION, _with_wishes(_EXTRACT + _PART, rule), text, _pairs(rule))
 
 
 def summary(rule: Rule, text: str) -> Prompt:
@@ -58,4 +62,4 @@ def summary(rule: Rule, text: str) -> Prompt:
 
 
 def from_summaries(rule: Rule, text: str) -> Prompt:
-    return Prompt("etl-summaries", VERSION, _with_wishes(_EXTRACT + _FROM_SUMMARIES, rule), text)
+    return Prompt("etl-summaries", VERSION, _with_wishes(_EXTRACT + _FROM_SUMMARIES, rule), text, _pairs(rule))
