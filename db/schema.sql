@@ -942,6 +942,7 @@ create table etl_task (                              -- status: pending, or how 
   due_at               timestamptz not null default now(),
   started_at           timestamptz,                  -- of this generation: first taken by a worker
   finished_at          timestamptz,
+  cleared_at           timestamptz,                  -- its artefacts are no longer in the store
   lease_owner          text,
   leased_until         timestamptz,
   lease_token          bigint not null default 0,
@@ -954,7 +955,8 @@ create table etl_task (                              -- status: pending, or how 
 create index idx_etl_due on etl_task (due_at, task_id) where status = 'pending' and leased_until is null;
 create index idx_etl_held on etl_task (leased_until) where leased_until is not null;
 create index idx_etl_list on etl_task (merchant_id, created_at desc, task_id desc);
-create index idx_etl_ended on etl_task (finished_at) where finished_at is not null;
+create index idx_etl_ended on etl_task (finished_at) where finished_at is not null and cleared_at is null;
+create index idx_etl_cleared on etl_task (finished_at) where cleared_at is not null;
 create index idx_etl_all on etl_task (created_at desc, task_id desc);
 create unique index uk_etl_key on etl_task (merchant_id, idempotency_key) where idempotency_key is not null;
 create table llm_call (                              -- one call to a language model and what it cost

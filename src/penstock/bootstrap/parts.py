@@ -31,6 +31,7 @@ from penstock.kernel.streams import (
     StreamHub,
 )
 from penstock.kernel.workers import Heartbeat, judge_silence
+from penstock.llm.store import LLM_CALLS
 from penstock.pdf import Examiner
 from penstock.uploads.tus import Expiry, Uploads
 
@@ -141,6 +142,7 @@ class Parts:
             Duty("jobs.sweep_admissions", timedelta(minutes=10), self._sweep_admissions),
             Duty("jobs.remove_files", timedelta(seconds=10), self._remove_files),
             Duty("etl.sweep", self.settings.etl.sweep_seconds, self._sweep_etl),
+            Duty("etl.expire", timedelta(hours=1), self._expire_etl),
             Duty("harvest.sweep", self.settings.harvest.lease_seconds / 4, self._sweep_tasks),
             *self._schedules(),
         ]
@@ -169,7 +171,12 @@ class Parts:
 
     async def _archive(self, fence: Fence) -> None:  # noqa: ARG002  safe to run twice: see retention.py
         settings = self.settings.retention
-        for table, days in ((STATE_TRANSITIONS, settings.transitions_days), (OUTBOX_EVENTS, settings.events_days)):
+        kept = (
+            (STATE_TRANSITIONS, settings.transitions_days),
+            (OUTBOX_EVENTS, settings.events_days),
+            (LLM_CALLS, settings.calls_days),
+        )
+        for table, days in kept:
             before = self.clock.now() - timedelta(days=days)
             moved = await Archiver(self.database, self.store, table, settings).archive(before=before)
             log.info("retention.archived", table=table.table, rows=moved.rows, files=moved.files)
@@ -189,6 +196,11 @@ class Parts:
         from penstock.extraction.sweep import sweep  # as above
 
         await sweep(self.etl)
+
+    async def _expire_etl(self, fence: Fence) -> None:  # noqa: ARG002  as above
+        from penstock.extraction.expiry import expire  # as above
+
+        await expire(self.etl)
 
     async def _remove_files(self, fence: Fence) -> None:  # noqa: ARG002  as above
         await documents.remove_files(self.desk)

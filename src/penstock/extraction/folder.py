@@ -23,6 +23,7 @@ from penstock.pdf.pages.model import Page
 
 _PART_PAGES = 64
 _PART_SECONDS = 2.0
+_MEMO = "memo-"
 _pages = msgspec.json.Decoder(list[Page])
 _pages_out = msgspec.json.Encoder()
 
@@ -91,12 +92,26 @@ class Folder:
         return sorted([each.key async for each in self.store.list(self.key(below))])
 
 
+async def remove_generations(store: ObjectStore, task_id: int, *, up_to: int) -> None:
+    """All that a task has left until then. Manifests go first: whoever comes meanwhile is told that it is gone."""
+    keys = [each.key async for each in store.list(f"etl/{task_id}")]
+    old = [key for key in keys if _generation_of(key) <= up_to]
+    for key in sorted(old, key=lambda key: not key.endswith("/manifest.json")):
+        await store.delete(key)
+
+
+def _generation_of(key: str) -> int:
+    """Of etl/{task}/{generation}/… and etl/{task}/memo-{generation}/…"""
+    said = key.split("/")[2].removeprefix(_MEMO)
+    return int(said) if said.isdecimal() else 0
+
+
 class StoredMemo:
     """Small JSON values of one task by key: what was paid for once is not asked for again after a crash."""
 
     def __init__(self, store: ObjectStore, subject: Subject) -> None:
         self._store = store
-        self._root = f"etl/{subject.task_id}/memo-{subject.generation}"
+        self._root = f"etl/{subject.task_id}/{_MEMO}{subject.generation}"
 
     async def get(self, key: str) -> Any | None:
         try:

@@ -4,6 +4,7 @@ A new generation of the task begins; whoever still works on the old one cannot w
 stage never reads the document again: it goes on from the manifest, or says that there is none.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from penstock.extraction import rule_content, rules, runstate, store
@@ -28,11 +29,13 @@ async def retry(
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=task_id)
     async with desk.database.transaction() as tx:
         row = _over(visible(await store.lock(tx, task_id), task_id, caller))
+        if from_stage is Stage.POSTPROCESS:
+            _check_time(row, desk.settings.artefacts_days)
         generation = row["generation"] + 1
         changes: dict[str, Any] = {
             "phase": from_stage.value, "generation": generation, "ocr_attempts": 0, "postprocess_attempts": 0,
             "lost_workers": 0, "result": None, "error": None, "started_at": None, "finished_at": None,
-            "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
+            "cleared_at": None, "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
             "progress": 0 if from_stage is Stage.OCR else 80,
         }  # fmt: skip
         if from_stage is Stage.OCR:  # by whoever reads now; pointers are only to what a later retry can go on from
@@ -58,3 +61,9 @@ def _over(row: dict[str, Any]) -> dict[str, Any]:
     if row["status"] == TaskStatus.PENDING:
         raise PenstockError(error_codes.ETL_NOT_ENDED, task_id=row["task_id"])
     return row
+
+
+def _check_time(row: dict[str, Any], days: int) -> None:
+    """Somebody may be removing them right now."""
+    if row["cleared_at"] is not None or row["finished_at"] < row["now"] - timedelta(days=days):
+        raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=row["task_id"], kept_days=days)

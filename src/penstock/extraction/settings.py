@@ -52,5 +52,11 @@ class EtlSettings(SettingsGroup):
     )
     global_rule_enabled: bool = Field(True, description="Whether tasks without a rule use the built-in one")
     global_rule_id: int | None = Field(None, description="Another rule to use for tasks that name none")
+    artefacts_days: int = Field(
+        30, ge=1, description="Days after its end for which what a task has read and made is kept in the object store"
+    )
+    tasks_days: int = Field(
+        180, ge=1, description="Days after its end for which a task and its result are known; not less than the former"
+    )
     provider: str = Field("local", description="Who reads documents: local, mineru, or an installed provider")
     max_file_mb: PositiveInt = Field(200, description="Largest document in MiB")

@@ -100,7 +100,36 @@ async def due(tx: Tx, limit: int) -> list[dict[str, Any]]:
 async def just_ended(tx: Tx, within: timedelta, limit: int) -> list[dict[str, Any]]:
     """Without their results, which may be large."""
     query = (
-        f"select {_SHOWN} from etl_task where status <> 'pending' and finished_at > clock_timestamp() - %s::interval"  # noqa: S608
-        " order by finished_at desc limit %s"
+        f"select {_SHOWN} from etl_task where status <> 'pending' and cleared_at is null"  # noqa: S608  as above
+        " and finished_at > clock_timestamp() - %s::interval order by finished_at desc limit %s"
     )
     return await fetch_all(tx, query, (within, limit))
+
+
+# Retention -------------------------------------------------------------------------------------------------------
+async def to_clear(tx: Tx, days: int, limit: int) -> list[dict[str, Any]]:
+    """Tasks that ended so long ago that their artefacts are to go."""
+    query = (
+        "select task_id, generation from etl_task where finished_at < clock_timestamp() - make_interval(days => %s)"
+        " and cleared_at is null order by finished_at limit %s"
+    )
+    return await fetch_all(tx, query, (days, limit))
+
+
+async def mark_cleared(tx: Tx, task_id: int, generation: int) -> None:
+    """Unless it was begun anew meanwhile."""
+    query = (
+        "update etl_task set cleared_at = clock_timestamp()"
+        " where task_id = %s and generation = %s and finished_at is not null"
+    )
+    await tx.execute(query, (task_id, generation))
+
+
+async def forget(tx: Tx, days: int, limit: int) -> int:
+    """Rows of tasks that ended so long ago, and whose artefacts are gone."""
+    query = (
+        "delete from etl_task where task_id = any(array(select task_id from etl_task where cleared_at is not null"
+        " and finished_at < clock_timestamp() - make_interval(days => %s) order by finished_at limit %s"
+        " for update skip locked)) and cleared_at is not null"
+    )
+    return (await tx.execute(query, (days, limit))).rowcount

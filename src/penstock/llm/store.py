@@ -3,7 +3,12 @@
 from dataclasses import asdict, dataclass
 
 from penstock.kernel.db import Tx
+from penstock.kernel.retention import Retained
 
+# Old rows move to the object store. Budgets do not count them: those have sums of their own, day by day.
+LLM_CALLS = Retained(
+    "llm_call", id="call_id", time="created_at", entity_type="subject_type", entity_id="subject_id"
+)  # fmt: skip
 _INSERT = """
 insert into llm_call (merchant_id, subject_type, subject_id, purpose, prompt_version, model, outcome, finish_reason,
                       prompt_tokens, output_tokens, is_estimated, cost_micro_usd, latency_ms, retries, request_id)
