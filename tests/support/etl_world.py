@@ -226,7 +226,7 @@ def _settings(home: Path, database_url: str, redis_url: str) -> dict[str, str]:
     return {
         "PENSTOCK_DATABASE_URL": database_url,
         "PENSTOCK_REDIS_URL": redis_url,
-        "PENSTOCK_REDIS_PREFIX": "etl-world",
+        "PENSTOCK_REDIS_PREFIX": f"etl-{home.name}",  # tasks of the next world are numbered from 1 again
         "PENSTOCK_STORE_URL": (home / "store").as_uri(),
         "PENSTOCK_HOME": str(home),
         "PENSTOCK_JWT_SECRET": SECRET,

@@ -32,6 +32,7 @@ BY_CODE: Mapping[ErrorCode, int] = {
     error_codes.ETL_FILE_TYPE: 415,
     error_codes.ETL_FILE_TOO_LARGE: 413,
     error_codes.ETL_QUEUE_FULL: 429,
+    error_codes.ETL_QUEUE_SHARE_FULL: 429,
     error_codes.IDEMPOTENCY_KEY_REUSED: 422,
     error_codes.RATE_LIMITED: 429,
     error_codes.REQUEUE_LIMIT: 429,

@@ -11,6 +11,7 @@ from penstock.extraction import rule_content, rules, runstate, store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import Folder
 from penstock.extraction.queries import visible
+from penstock.extraction.queue_places import take_place
 from penstock.extraction.states import TASK, Stage, TaskStatus
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.errors import PenstockError
@@ -21,7 +22,7 @@ from penstock.kernel.statemachine import Step, move
 async def retry(
     desk: EtlDesk, task_id: int, from_stage: Stage, caller: Caller, *, newest_rule: bool = False
 ) -> dict[str, Any]:
-    """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help."""
+    """The row. ETL_NOT_ENDED while it runs, ETL_ARTEFACT_GONE when only reading again can help; a full queue."""
     async with desk.database.transaction() as tx:
         row = _over(visible(await store.find(tx, task_id), task_id, caller))
     folder = Folder(desk.store, task_id, row["ocr_generation"])
@@ -49,6 +50,7 @@ async def retry(
             str(task_id), TaskStatus(row["status"]), TaskStatus.PENDING, by="api", trigger=f"retry_from_{from_stage}",
             operator=caller.user_id, changes=changes, guards={"generation": row["generation"]},
         )  # fmt: skip
+        await take_place(tx, row["merchant_id"], desk.settings)
         moved = await move(tx, TASK, step)
     failpoints.reach("etl.retried")
     state = desk.with_job(runstate.of_row(moved))

@@ -16,6 +16,9 @@ class EtlSettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="ETL_")
 
     queue_size: PositiveInt = Field(1000, description="Tasks that may wait; more are refused until some are done")
+    queue_share: float = Field(
+        0.5, gt=0, le=1, description="The part of the queue that tasks of one merchant may take; 1: all of it"
+    )
     worker_count: PositiveInt = Field(3, description="Tasks at once in one worker process")
     task_timeout: timedelta = Field(
         timedelta(seconds=600), description="A stage that shows no progress for so long is given up and tried again"
@@ -60,3 +63,7 @@ class EtlSettings(SettingsGroup):
     )
     provider: str = Field("local", description="Who reads documents: local, mineru, or an installed provider")
     max_file_mb: PositiveInt = Field(200, description="Largest document in MiB")
+
+    @property
+    def merchant_places(self) -> int:
+        return max(1, int(self.queue_size * self.queue_share))

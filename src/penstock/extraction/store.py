@@ -64,6 +64,12 @@ async def waiting(tx: Tx, most: int) -> int:
     return 0 if row is None else int(row["n"])
 
 
+async def kept_out_by(tx: Tx, merchant_id: str, places: int, own_places: int) -> str | None:
+    """`queue`, `share` or nothing. The door is held until the transaction ends."""
+    row = await fetch_one(tx, "select etl_kept_out_by(%s, %s, %s) as by", (merchant_id, places, own_places))
+    return None if row is None else row["by"]
+
+
 async def page(
     tx: Tx, merchant_id: str | None, statuses: Sequence[str] | None, before: int | None, limit: int
 ) -> list[dict[str, Any]]:

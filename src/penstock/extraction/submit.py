@@ -16,6 +16,7 @@ from penstock.extraction import rule_content, rules, runstate, store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.media import HEAD, media_type_of
 from penstock.extraction.ports import Rule
+from penstock.extraction.queue_places import take_place
 from penstock.extraction.states import TASK, TaskStatus
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.db import Tx
@@ -116,6 +117,7 @@ async def _insert(tx: Tx, desk: EtlDesk, given: Submission, rule: Rule, found: _
         "request_hash": given.digest,
         "idempotency_key": given.idempotency_key,
     }
+    await take_place(tx, caller.merchant_id, desk.settings)
     row = await store.insert_task(tx, columns)
     step = Step(
         str(row["task_id"]), None, TaskStatus.PENDING, by="api", trigger="submitted", operator=caller.user_id,

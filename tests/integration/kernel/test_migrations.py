@@ -19,6 +19,9 @@ union all
 select 'constraint', n.nspname, c.conrelid::regclass::text, c.conname || ' ' || pg_get_constraintdef(c.oid)
   from pg_constraint c join pg_namespace n on n.oid = c.connamespace where n.nspname in ('public', 'catalog')
 union all
+select 'function', n.nspname, p.proname, pg_get_functiondef(p.oid)
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ('public', 'catalog')
+union all
 select 'trigger', event_object_schema, event_object_table, trigger_name || ' ' || action_statement
   from information_schema.triggers
 order by 1, 2, 3, 4

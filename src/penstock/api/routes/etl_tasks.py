@@ -33,6 +33,7 @@ _REFUSALS = (
     error_codes.ETL_FILE_TYPE,
     error_codes.ETL_FILE_TOO_LARGE,
     error_codes.ETL_QUEUE_FULL,
+    error_codes.ETL_QUEUE_SHARE_FULL,
     error_codes.UPLOAD_NOT_FOUND,
     error_codes.UPLOAD_UNFINISHED,
     error_codes.UPLOAD_GONE,
@@ -155,7 +156,8 @@ async def get_task(request: Request, caller: SignedIn, task_id: TaskId) -> Task:
     summary="Try a task again",
     openapi_extra=may_fail_with(
         error_codes.ETL_TASK_NOT_FOUND, error_codes.ETL_NOT_ENDED, error_codes.ETL_ARTEFACT_GONE,
-        error_codes.ETL_RULE_NOT_FOUND, error_codes.STATE_CHANGED,
+        error_codes.ETL_RULE_NOT_FOUND, error_codes.STATE_CHANGED, error_codes.ETL_QUEUE_FULL,
+        error_codes.ETL_QUEUE_SHARE_FULL,
     ),
 )  # fmt: skip
 async def retry_task(request: Request, caller: SignedIn, task_id: TaskId, body: Retry) -> Task:

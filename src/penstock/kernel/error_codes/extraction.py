@@ -70,6 +70,10 @@ ETL_RULE_REQUIRED = _row("ETL_RULE_REQUIRED", Kind.INVALID, _W,
 ETL_QUEUE_FULL = _row("ETL_QUEUE_FULL", Kind.UNAVAILABLE, _W,
     "等待处理的任务过多", "Too many tasks are waiting",
     "请稍后重试", "Try again later", retryable=True)
+ETL_QUEUE_SHARE_FULL = _row("ETL_QUEUE_SHARE_FULL", Kind.UNAVAILABLE, _W,
+    "本商户等待处理的任务过多", "Too many tasks of this merchant are waiting",
+    "请等待部分任务结束后再提交；份额由 ETL_QUEUE_SHARE 设定",
+    "Wait for some of them to end; the share is set by ETL_QUEUE_SHARE", retryable=True)
 ETL_FILE_TYPE = _row("ETL_FILE_TYPE", Kind.INVALID, _W,
     "不支持的文件类型", "This type of file cannot be read",
     "请提交 PDF、PNG、JPEG、TIFF 或 WebP", "Submit a PDF, PNG, JPEG, TIFF or WebP file")

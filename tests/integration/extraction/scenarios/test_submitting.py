@@ -161,6 +161,27 @@ class TestRefusals:
         assert [(await queuer.row(task_id))["status"] for task_id in waiting] == ["pending", "pending"]
 
 
+class TestTheShareOfAMerchant:
+    async def test_of_many_at_once_not_one_too_many_gets_in(self, world):
+        settings = {"ETL_QUEUE_SIZE": "1000", "ETL_QUEUE_SHARE": "0.003", **NOBODY}
+        greedy, other = await world.somebody(**settings), await world.somebody(**settings)
+        key = await greedy.place(PAGE)
+        answers = await asyncio.gather(*(greedy.ask_for(object_key=key) for _ in range(10)))
+        assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 7
+        assert {answer.json().get("code") for answer in answers} == {None, "ETL_QUEUE_SHARE_FULL"}
+        assert len(await greedy.rows("select 1 from etl_task where merchant_id = %s", greedy.merchant)) == 3
+        assert await other.submit(PAGE) > 0
+
+    async def test_a_retry_needs_a_place_too(self, world):
+        only = await world.somebody(ETL_QUEUE_SHARE="0.001", **NOBODY)
+        task_id = await only.submit(PAGE)
+        assert (await only.cancel(task_id)).status_code == 200
+        await only.submit(PAGE)
+        answer = await only.retry(task_id, "ocr")
+        assert (answer.status_code, answer.json()["code"]) == (429, "ETL_QUEUE_SHARE_FULL")
+        assert (await only.row(task_id))["status"] == "cancelled"
+
+
 class TestARepeat:
     async def test_one_key_is_one_task(self, queuer):
         """提交 ETL 任务：幂等键"""
