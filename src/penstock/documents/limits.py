@@ -22,13 +22,13 @@ class CallLimits:
         self._jobs = RatePolicy(rate=settings.job_rate_per_min / 60, burst=settings.job_burst)
 
     async def one_call(self, merchant_id: str) -> None:
-        await self._pass("api", merchant_id, self._calls)
+        await self.one_of("api", merchant_id, self._calls)
 
     async def one_job(self, merchant_id: str) -> None:
-        await self._pass("jobs", merchant_id, self._jobs)
+        await self.one_of("jobs", merchant_id, self._jobs)
 
-    async def _pass(self, scope: str, merchant_id: str, policy: RatePolicy) -> None:
-        """RATE_LIMITED with the time to wait."""
+    async def one_of(self, scope: str, merchant_id: str, policy: RatePolicy) -> None:
+        """One call of a kind that has a limit of its own. RATE_LIMITED with the time to wait."""
         try:
             await self._gate.permit(f"{scope}:{merchant_id}", policy, deadline=_PATIENCE)
         except PenstockError as refusal:

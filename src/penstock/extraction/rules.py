@@ -2,7 +2,7 @@
 
 Invariant: a change writes the rule and one new version in the caller's transaction; a version is never changed, and a
 change that changes nothing makes none. Another merchant's rule is answered as if it did not exist. The built-in rule
-is no row: it is always there, the same for everybody.
+is no row: it is always there, the same for everybody. A rule that is everybody's default is changed by operators only.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,6 +23,20 @@ from penstock.kernel.schemas import canonical
 from penstock.llm.ports import Example
 
 BUILT_IN_BY = "penstock"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds here: the post-processors that are installed, and the rule for all who name none.
+
+    Whoever works on the database itself, as the command line does, is nobody's uploader and says no default.
+    """
+
+    modes: Collection[str] = MODES
+    default_rule: int | None = None
+
+
+_USUAL = Terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +70,51 @@ def _check(content: Mapping[str, Any], modes: Collection[str]) -> None:
         raise PenstockError(error_codes.ETL_RULE_INVALID, problems=problems)
 
 
-async def create_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], modes: Collection[str] = MODES) -> KeptRule:
+async def create_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], terms: Terms = _USUAL) -> KeptRule:
     """ETL_RULE_INVALID with all problems; ETL_RULE_NAME_TAKEN."""
     content = rule_content.completed(given)
-    _check(content, modes)
+    _check(content, terms.modes)
     return _kept(await rule_store.insert(tx, caller.merchant_id, content, caller.user_id))
 
 
 async def change_rule(
-    tx: Tx, caller: Caller, rule_id: int, given: Mapping[str, Any], modes: Collection[str] = MODES
+    tx: Tx, caller: Caller, rule_id: int, given: Mapping[str, Any], terms: Terms = _USUAL
 ) -> KeptRule:
     """`given` has the fields that change, and may have `version`: the one that the caller read.
-    CONFIG_VERSION_CONFLICT when somebody has changed the rule since."""
-    row = await _locked(tx, caller, rule_id, given.get("version"))
+    CONFIG_VERSION_CONFLICT when somebody has changed the rule since; ETL_RULE_IS_DEFAULT to all but operators."""
+    row = await _locked(tx, caller, rule_id, given.get("version"), terms)
     now = {name: row[name] for name in rule_content.FIELDS}
     content = rule_content.completed({**now, **{key: value for key, value in given.items() if key != "version"}})
-    _check(content, modes)
+    _check(content, terms.modes)
     if canonical(content) == canonical(now):
         return _kept(row)
     return _kept(await rule_store.update(tx, rule_id, content, caller.user_id))
 
 
-async def apply_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], modes: Collection[str] = MODES) -> KeptRule:
+async def apply_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], terms: Terms = _USUAL) -> KeptRule:
     """The merchant's rule of that name says this afterwards: made, given a new version, or as it was."""
     content = rule_content.completed(given)
-    _check(content, modes)
+    _check(content, terms.modes)
     row = await rule_store.find_named(tx, caller.merchant_id, content["name"])
     if row is None:
-        return await create_rule(tx, caller, content, modes)
-    return await change_rule(tx, caller, row["rule_id"], content, modes)
+        return await create_rule(tx, caller, content, terms)
+    return await change_rule(tx, caller, row["rule_id"], content, terms)
 
 
-async def delete_rule(tx: Tx, caller: Caller, rule_id: int, version: int | None = None) -> None:
-    """Tasks keep the version that they run with; the name is free again."""
-    await _locked(tx, caller, rule_id, version)
+async def delete_rule(
+    tx: Tx, caller: Caller, rule_id: int, version: int | None = None, terms: Terms = _USUAL
+) -> KeptRule:  # fmt: skip
+    """What it said last. Tasks keep the version that they run with; the name is free again."""
+    row = await _locked(tx, caller, rule_id, version, terms)
     await rule_store.mark_deleted(tx, rule_id)
+    return _kept(row)
 
 
-async def _locked(tx: Tx, caller: Caller, rule_id: int, version: Any) -> dict[str, Any]:
+async def _locked(tx: Tx, caller: Caller, rule_id: int, version: Any, terms: Terms) -> dict[str, Any]:
     if rule_id == BUILT_IN_ID:
         raise PenstockError(error_codes.ETL_RULE_BUILT_IN)
+    if rule_id == terms.default_rule and not caller.sees_all:
+        raise PenstockError(error_codes.ETL_RULE_IS_DEFAULT, rule_id=rule_id)
     row = await rule_store.lock(tx, rule_id)
     if row is None or not caller.sees(row["merchant_id"]):
         raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)

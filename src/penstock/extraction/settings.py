@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, PositiveInt, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from penstock.kernel.rategate import RatePolicy
 from penstock.kernel.settings import SettingsGroup
 
 
@@ -55,6 +56,10 @@ class EtlSettings(SettingsGroup):
     )
     global_rule_enabled: bool = Field(True, description="Whether tasks without a rule use the built-in one")
     global_rule_id: int | None = Field(None, description="Another rule to use for tasks that name none")
+    try_rate_per_min: float = Field(
+        30, gt=0, description="How often a merchant may try rules on a text per minute, in the long run"
+    )
+    try_burst: PositiveInt = Field(10, description="And how often at once")
     artefacts_days: int = Field(
         30, ge=1, description="Days after its end for which what a task has read and made is kept in the object store"
     )
@@ -63,6 +68,9 @@ class EtlSettings(SettingsGroup):
     )
     provider: str = Field("local", description="Who reads documents: local, mineru, or an installed provider")
     max_file_mb: PositiveInt = Field(200, description="Largest document in MiB")
+
+    def try_policy(self) -> RatePolicy:
+        return RatePolicy(rate=self.try_rate_per_min / 60, burst=self.try_burst)
 
     @property
     def merchant_places(self) -> int:

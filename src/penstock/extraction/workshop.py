@@ -9,6 +9,7 @@ from penstock.extraction import rule_content, rules
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.ports import OCRProvider, PostProcessor, Rule, Tools
 from penstock.extraction.providers import Shelf
+from penstock.extraction.rules import Terms
 from penstock.llm.examples import Examples
 from penstock.llm.ports import Example
 from penstock.pdf import Inspection
@@ -61,9 +62,9 @@ class Workshop:
             self._processors[mode] = self._shelves.processors.make(mode, self._tools)
         return self._processors[mode]
 
-    def modes(self) -> frozenset[str]:
-        """What a rule may name as its `postprocess_mode`."""
-        return frozenset(self._shelves.processors.installed())
+    def terms(self) -> Terms:
+        """What rules are held to."""
+        return Terms(frozenset(self._shelves.processors.installed()), self.desk.settings.global_rule_id)
 
     async def rule_of(self, kept: Mapping[str, Any]) -> Rule:
         """The rule of a task, whole: its examples are those of its version, mostly remembered."""

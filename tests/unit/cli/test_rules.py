@@ -66,6 +66,16 @@ class TestKeeping:
         assert "says this already" in run("rules", "apply", "again.yaml")[1]
         assert json.loads(run("rules", "show", number, "--json")[1])["version"] == 1
 
+    def test_one_that_is_deleted_is_gone_and_its_name_free(self, run):
+        run("rules", "apply", "parcel.yaml")
+        (_, mine) = listed(run)
+        assert "is removed" in run("rules", "delete", str(mine["rule_id"]))[1]
+        assert [each["name"] for each in listed(run)] == ["default"]
+        assert "is new" in run("rules", "apply", "parcel.yaml")[1]
+        for number, code in ((mine["rule_id"], "ETL_RULE_NOT_FOUND"), (1, "ETL_RULE_BUILT_IN")):
+            ended, _, error = run("rules", "delete", str(number))
+            assert (ended, code in error) == (1, True)
+
     def test_a_number_can_be_tried(self, run):
         run("rules", "apply", "parcel.yaml")
         number = str(listed(run)[1]["rule_id"])

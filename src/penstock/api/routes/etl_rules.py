@@ -29,7 +29,7 @@ _MADE = answer(
 )  # fmt: skip
 _CHANGES = may_fail_with(
     error_codes.ETL_RULE_NOT_FOUND, error_codes.ETL_RULE_INVALID, error_codes.ETL_RULE_NAME_TAKEN,
-    error_codes.ETL_RULE_BUILT_IN, error_codes.CONFIG_VERSION_CONFLICT,
+    error_codes.ETL_RULE_BUILT_IN, error_codes.ETL_RULE_IS_DEFAULT, error_codes.CONFIG_VERSION_CONFLICT,
 )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ async def create_rule(request: Request, response: Response, caller: SignedIn, bo
     """The schema is checked against its own; every problem is named in `details.problems`."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
-        kept = await rules.create_rule(tx, caller, body.model_dump(), parts.workshop.modes())
+        kept = await rules.create_rule(tx, caller, body.model_dump(), parts.workshop.terms())
     response.headers["Location"] = f"/api/v1/etl/rules/{kept.rule.rule_id}"
     return _shown(kept)
 
@@ -232,7 +232,7 @@ async def change_rule(request: Request, caller: SignedIn, rule_id: RuleId, body:
     parts: Parts = request.app.state.parts
     given = body.model_dump(exclude_unset=True)
     async with parts.database.transaction() as tx:
-        return _shown(await rules.change_rule(tx, caller, rule_id, given, parts.workshop.modes()))
+        return _shown(await rules.change_rule(tx, caller, rule_id, given, parts.workshop.terms()))
 
 
 @router.delete("/api/v1/etl/rules/{rule_id}", summary="Remove a rule", status_code=204, openapi_extra=_CHANGES)
@@ -240,7 +240,7 @@ async def delete_rule(request: Request, caller: SignedIn, rule_id: RuleId) -> No
     """Tasks keep the version that they run with; the name is free again."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
-        await rules.delete_rule(tx, caller, rule_id)
+        await rules.delete_rule(tx, caller, rule_id, terms=parts.workshop.terms())
 
 
 @router.post(
@@ -254,8 +254,9 @@ async def delete_rule(request: Request, caller: SignedIn, rule_id: RuleId) -> No
     ),
 )  # fmt: skip
 async def try_on_text(request: Request, caller: SignedIn, rule_id: RuleId, body: Trial) -> Tried:
-    """Nothing is stored. What a model costs is the merchant's."""
+    """Nothing is stored. What a model costs is the merchant's, who may try so often a minute as is set."""
     parts: Parts = request.app.state.parts
+    await parts.limits.one_of("etl-try", caller.merchant_id, parts.settings.etl.try_policy())
     async with parts.database.transaction() as tx:
         rule = (await rules.find_rule(tx, caller, rule_id, parts.settings.etl)).rule
     processors = {rule.postprocess_mode: parts.workshop.processor(rule.postprocess_mode)}

@@ -2,7 +2,7 @@
 
 import typer
 
-from penstock.cli.rules import apply, init, listing, show, try_out
+from penstock.cli.rules import apply, delete, init, listing, show, try_out
 
 rules = typer.Typer(
     name="rules",
@@ -11,7 +11,7 @@ rules = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode="rich",
 )
-PARTS = (listing, init, apply, show, try_out)
+PARTS = (listing, init, apply, show, try_out, delete)
 for part in PARTS:
     part.register(rules)
 

@@ -64,6 +64,9 @@ ETL_RULE_NAME_TAKEN = _row("ETL_RULE_NAME_TAKEN", Kind.CONFLICT, _W,
 ETL_RULE_BUILT_IN = _row("ETL_RULE_BUILT_IN", Kind.CONFLICT, _W,
     "系统内置规则不能修改", "The built-in rule cannot be changed",
     "请新建一条规则", "Make a rule of your own")
+ETL_RULE_IS_DEFAULT = _row("ETL_RULE_IS_DEFAULT", Kind.DENIED, _W,
+    "该规则是全系统的默认规则，只有运维人员可以修改或删除", "This rule is the default for everybody; only operators may change or remove it",
+    "请新建一条规则，或联系运维人员", "Make a rule of your own, or ask an operator")
 ETL_RULE_REQUIRED = _row("ETL_RULE_REQUIRED", Kind.INVALID, _W,
     "必须指定规则", "A rule must be named",
     "默认规则已停用，请提供 rule_id", "The default rule is turned off here; give a rule_id")

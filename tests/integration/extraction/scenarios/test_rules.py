@@ -152,7 +152,7 @@ class TestTheDefaultRule:
         listed = (await other.http.get(RULES)).json()["rules"]
         assert [(each["rule_id"], each["is_system"]) for each in listed] == [(1, True), (chosen, True)]
         refused = await other.http.put(f"{RULES}/{chosen}", json={"description": "mine"})
-        assert refused.status_code == 404
+        assert (refused.status_code, refused.json()["code"]) == (403, "ETL_RULE_IS_DEFAULT")
 
         same = await world.somebody(queuer.merchant, ETL_ARQ_QUEUE_NAME="nobody", ETL_GLOBAL_RULE_ID=str(chosen))
         found, after = [], 0
@@ -162,8 +162,35 @@ class TestTheDefaultRule:
             after = part["next_after"]
         assert found == [1, own, chosen, later]
 
+    async def test_only_operators_may_change_the_default_of_everybody(self, world, queuer):
+        chosen = await queuer.rule(postprocess_mode="skip")
+        settings = {"ETL_ARQ_QUEUE_NAME": "nobody", "ETL_GLOBAL_RULE_ID": str(chosen)}
+        owner = await world.somebody(queuer.merchant, **settings)
+        olga = await world.somebody(user=Role.OPERATOR, **settings)
+        for refused in (
+            await owner.http.put(f"{RULES}/{chosen}", json={"description": "mine"}),
+            await owner.http.delete(f"{RULES}/{chosen}"),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (403, "ETL_RULE_IS_DEFAULT")
+        changed = await olga.http.put(f"{RULES}/{chosen}", json={"description": "for all"})
+        assert (changed.status_code, changed.json()["version"]) == (200, 2)
+        assert (await olga.http.delete(f"{RULES}/{chosen}")).status_code == 204
+
     async def test_operators_see_the_rules_of_everybody(self, world, queuer):
         """运营人员可见全部规则"""
         rule_id = await queuer.rule(postprocess_mode="skip")
         operator = await world.somebody(user=Role.OPERATOR, ETL_ARQ_QUEUE_NAME="nobody")
         assert (await operator.http.get(f"{RULES}/{rule_id}")).json()["merchant_id"] == queuer.merchant
+
+
+class TestTryingOften:
+    async def test_beyond_the_limit_a_merchant_waits_and_others_do_not(self, world, queuer):
+        rule_id = await queuer.rule(postprocess_mode="rules", json_schema={"type": "object"})
+        settings = {"ETL_ARQ_QUEUE_NAME": "nobody", "ETL_TRY_RATE_PER_MIN": "1", "ETL_TRY_BURST": "1"}
+        eager = await world.somebody(queuer.merchant, **settings)
+        first, second = [await eager.http.post(f"{RULES}/{rule_id}/try", json={"text": "Fox"}) for _ in range(2)]
+        assert (first.status_code, second.status_code, second.json()["code"]) == (200, 429, "RATE_LIMITED")
+        assert int(second.headers["Retry-After"]) > 0
+        other = await world.somebody(**settings)
+        own = await other.rule(postprocess_mode="rules", json_schema={"type": "object"})
+        assert (await other.http.post(f"{RULES}/{own}/try", json={"text": "Fox"})).status_code == 200
