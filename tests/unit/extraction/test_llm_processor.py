@@ -1,6 +1,7 @@
 """Strategies of the mode llm: what is asked, what is asked again, what comes out."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from tests.support.page_drafts import PageDraft
@@ -56,6 +57,30 @@ async def refused(code, awaitable) -> PenstockError:
         await awaitable
     assert failure.value.code.code == code
     return failure.value
+
+
+class SlowModel(ReadingModel):
+    """Answers when it has been told of often enough."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__()
+        self._told = told
+
+    async def ask(self, ask):
+        async with asyncio.timeout(20):
+            while len(self._told.steps) < 4:
+                await asyncio.sleep(0.001)
+        return await super().ask(ask)
+
+
+class TestWaiting:
+    async def test_a_long_call_gives_signs_of_life_until_it_is_answered(self):
+        told = Told()
+        settings = SETTINGS.model_copy(update={"task_timeout": timedelta(seconds=0.02)})
+        await made(SlowModel(told), invoice(10), told, settings=settings)
+        assert {*told.steps[:-1]} == {(0, 1)}
+        assert told.steps[-1] == (1, 1)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 class TestChoosing:

@@ -4,14 +4,16 @@ An answer is remembered by what was asked: the instructions, the schema and the 
 finds it again. A memory that is away costs money and nothing else.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from penstock.extraction.ports import Memo, Subject
+from penstock.extraction.ports import Memo, Progress, Subject
 from penstock.kernel import json
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.schemas import errors_of
@@ -70,13 +72,42 @@ class Bill:
         }
 
 
+class Steps:
+    """Progress, told again and again while a call is under way: whoever waits for a model, which has limits of its own,
+    does not hang. Between calls nobody tells anything."""
+
+    def __init__(self, tell: Progress, every: float) -> None:
+        self._tell = tell
+        self._every = every
+        self._last = (0, 1)
+
+    async def __call__(self, done: int, total: int) -> None:
+        self._last = (done, total)
+        await self._tell(done, total)
+
+    @asynccontextmanager
+    async def while_waiting(self) -> AsyncIterator[None]:
+        telling = asyncio.create_task(self._keep_telling())
+        try:
+            yield
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            await self._tell(*self._last)
+
+
 class Asking:
     """For one task."""
 
-    def __init__(self, model: LanguageModel, subject: Subject, memo: Memo) -> None:
+    def __init__(self, model: LanguageModel, subject: Subject, memo: Memo, steps: Steps) -> None:
         self._model = model
         self._subject = subject
         self._memo = memo
+        self._steps = steps
         self._keys: list[str] = []
         self.bill = Bill()
 
@@ -88,7 +119,8 @@ class Asking:
             self.bill.remembered += 1
             return kept["value"]
         subject, kind = self._subject, "etl_task" if self._subject.task_id else "etl_trial"
-        reply = await self._model.ask(Ask(prompt, kind, str(subject.task_id), subject.merchant_id, schema))
+        async with self._steps.while_waiting():
+            reply = await self._model.ask(Ask(prompt, kind, str(subject.task_id), subject.merchant_id, schema))
         self.bill.add(reply)
         await self._keep(key, {"value": reply.value, "model": reply.model})
         return reply.value

@@ -30,7 +30,7 @@ class RulesProcessor:
 
     name = "rules"
 
-    async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract:  # noqa: ARG002
+    async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract:  # noqa: ARG002  the port asks for it
         schema = rule.json_schema
         if schema is None:
             raise PenstockError(

@@ -16,7 +16,7 @@ from penstock.extraction.merging import merge
 from penstock.extraction.places import places_of
 from penstock.extraction.ports import Extract, Manuscript, Memo, Progress, Rule, Subject
 from penstock.extraction.processors import prompting
-from penstock.extraction.processors.asking import Asking, ForgetfulMemo
+from penstock.extraction.processors.asking import Asking, ForgetfulMemo, Steps
 from penstock.extraction.relaxing import relaxed, without_unknowns
 from penstock.extraction.schemas import errors_of
 from penstock.extraction.settings import EtlSettings
@@ -27,6 +27,7 @@ from penstock.llm.ports import LanguageModel
 DIRECT, SUMMARIZE, EXTRACT = "direct-json", "chunked-summarize", "chunked-extract"
 _TOO_LONG = frozenset({error_codes.LLM_CONTEXT_TOO_LONG, error_codes.LLM_TRUNCATED})
 _SMALLEST_CHUNK = 500
+_LIFE_SECONDS = 20.0
 _ROUNDS = 3  # of summaries of summaries
 
 Memos = Callable[[Subject], Memo]
@@ -68,8 +69,9 @@ class LlmProcessor:
             )
         text = await manuscript.markdown()
         is_trial = not subject.task_id  # of a trial nothing is stored
-        asking = Asking(self._model, subject, ForgetfulMemo() if is_trial else self._memos(subject))
-        work = _Work(rule, dict(rule.json_schema), text, asking, progress, {"prompt_version": prompting.VERSION})
+        steps = Steps(progress, min(_LIFE_SECONDS, self._settings.task_timeout.total_seconds() / 4))
+        asking = Asking(self._model, subject, ForgetfulMemo() if is_trial else self._memos(subject), steps)
+        work = _Work(rule, dict(rule.json_schema), text, asking, steps, {"prompt_version": prompting.VERSION})
         data = await self._by_strategy(work) if text.strip() else _of_nothing(work.schema)
         if errors := errors_of(work.schema, data):
             await asking.forget()

@@ -8,6 +8,6 @@ class SkipProcessor:
 
     name = "skip"
 
-    async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract:  # noqa: ARG002
+    async def process(self, rule: Rule, manuscript: Manuscript, subject: Subject, progress: Progress) -> Extract:  # noqa: ARG002  the port asks for it
         await progress(1, 1)
         return Extract(None)
