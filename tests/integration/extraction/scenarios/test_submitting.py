@@ -162,7 +162,7 @@ class TestRefusals:
 
 
 class TestTheShareOfAMerchant:
-    async def test_of_many_at_once_not_one_too_many_gets_in(self, world):
+    async def test_of_many_at_once_as_many_get_in_as_there_are_places(self, world):
         settings = {"ETL_QUEUE_SIZE": "1000", "ETL_QUEUE_SHARE": "0.003", **NOBODY}
         greedy, other = await world.somebody(**settings), await world.somebody(**settings)
         key = await greedy.place(PAGE)
