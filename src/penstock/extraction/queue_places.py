@@ -15,6 +15,8 @@ _RETRY_SECONDS = 30
 
 async def take_place(tx: Tx, merchant_id: str, settings: EtlSettings) -> None:
     """ETL_QUEUE_FULL; ETL_QUEUE_SHARE_FULL while others may still come in."""
+    if tx.autocommit:
+        raise RuntimeError("a place is held to the end of a transaction, and this is none")
     reason = await store.kept_out_by(tx, merchant_id, settings.queue_size, settings.merchant_places)
     if reason == "queue":
         raise PenstockError(error_codes.ETL_QUEUE_FULL, size=settings.queue_size, retry_after=_RETRY_SECONDS)

@@ -43,6 +43,11 @@ class TestPlaces:
             await tx.execute(_INSERT, ("m1",))
         assert await second == "ETL_QUEUE_SHARE_FULL"
 
+    async def test_without_a_transaction_nothing_would_be_held(self, database):
+        async with database.statement() as tx:
+            with pytest.raises(RuntimeError):
+                await take_place(tx, "m1", ONE_EACH)
+
     async def test_a_share_that_is_taken_leaves_the_others_theirs(self, database):
         await add(database, "m1")
         assert await refusal(database, "m1") == "ETL_QUEUE_SHARE_FULL"
