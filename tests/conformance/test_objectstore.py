@@ -88,6 +88,33 @@ async def keys_of(store: ObjectStore, folder: str = "") -> list[str]:
     return sorted([found.key async for found in store.list(folder)])
 
 
+class TestSeveralAtOnce:
+    async def test_all_are_there_whether_their_folders_were_or_not(self, store):
+        await store.put("a/old", b"before")
+        await store.put_many({"a/old": b"1", "a/b/c/new": b"", "d": b"333"})
+        assert [await store.get(key) for key in ("a/old", "a/b/c/new", "d")] == [b"1", b"", b"333"]
+
+    async def test_a_bad_key_is_refused_before_anything_is_written(self, local):
+        with pytest.raises(PenstockError) as raised:
+            await local.store.put_many({"good": b"1", "../bad": b"2"})
+        assert_code(raised, error_codes.REQUEST_INVALID)
+        assert [path for path in local.root.rglob("*") if path.is_file()] == []
+
+
+class TestPeeking:
+    @pytest.mark.parametrize(("body", "told"), [(b"0123456789", (10, b"0123")), (b"01", (2, b"01")), (b"", (0, b""))])
+    async def test_size_and_first_bytes(self, store, body, told):
+        await store.put("a/b", body)
+        assert await store.peek("a/b", 4) == told
+
+    @pytest.mark.parametrize("key", ["none", "a", "a/b/c"])
+    async def test_what_is_no_object_is_not_found(self, store, key):
+        await store.put("a/b", b"x")
+        with pytest.raises(PenstockError) as raised:
+            await store.peek(key, 4)
+        assert_code(raised, error_codes.NOT_FOUND)
+
+
 class TestPutting:
     async def test_what_was_put_is_read_back(self, store):
         await store.put("a/b", b"first")

@@ -22,6 +22,13 @@ from penstock.kernel.errors import PenstockError
 
 Tx = psycopg.AsyncConnection[DictRow]
 
+
+class _Now:
+    """Stands for the database's own clock among values of columns: nobody need ask for the time first."""
+
+
+NOW = _Now()
+
 set_json_dumps(json.dumps)
 set_json_loads(json.loads)
 
@@ -57,10 +64,10 @@ class Database:
             timeout=wait_seconds,
             open=False,
             check=self._check_after_rest,
-            reset=self._note_rest,
             configure=self._limit_pauses,
             reconnect_timeout=0,
-            kwargs={"row_factory": dict_row, "application_name": f"penstock-{name}", **_CONNECTION},
+            # A statement outside of `transaction()` is a transaction of its own, without anything being said about it.
+            kwargs={"autocommit": True, "row_factory": dict_row, "application_name": f"penstock-{name}", **_CONNECTION},
         )
 
     async def _limit_pauses(self, connection: Tx) -> None:
@@ -71,10 +78,6 @@ class Database:
         await connection.execute(f"set idle_in_transaction_session_timeout = {int(self._stall_seconds * 1000)}")
         if not self.has_long_transactions and connection.info.server_version >= _KNOWS_LIMITS:
             await connection.execute(f"set transaction_timeout = {int(self._stall_seconds * _STALLS * 1000)}")
-        await connection.commit()
-
-    async def _note_rest(self, connection: Tx) -> None:
-        self._resting_since[connection] = time.monotonic()
 
     async def _check_after_rest(self, connection: Tx) -> None:
         """A round trip that finds out whether the server is still there; not when it was there a moment ago."""
@@ -88,10 +91,20 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Tx]:
+        """The pool's own context would end a transaction that there never is, and its `reset` be a task each time."""
+        connection = await self._pool.getconn()
+        try:
+            yield connection
+        finally:
+            self._resting_since[connection] = time.monotonic()
+            await self._pool.putconn(connection)
+
+    @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Tx]:
         """Commits when the block ends, rolls back when it raises. No server: DB_UNAVAILABLE."""
         try:
-            async with self._pool.connection() as connection, connection.transaction():
+            async with self._connection() as connection, connection.transaction():
                 yield connection
                 _refuse_failed(connection)
         except psycopg.Error as failure:
@@ -103,13 +116,8 @@ class Database:
     async def statement(self) -> AsyncIterator[Tx]:
         """A connection on which each statement is a transaction of its own, for the one that needs no company."""
         try:
-            async with self._pool.connection() as connection:
-                await connection.set_autocommit(True)
-                try:
-                    yield connection
-                finally:
-                    if not connection.closed:
-                        await connection.set_autocommit(False)
+            async with self._connection() as connection:
+                yield connection
         except psycopg.Error as failure:
             if not is_connection_lost(failure):
                 raise

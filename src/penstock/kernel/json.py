@@ -21,6 +21,15 @@ def loads(text: str | bytes) -> Any:
     return _decoder.decode(text)
 
 
+def dumps_storable(value: Any) -> str:
+    """`dumps` of what is `storable`; most of it is so already."""
+    try:
+        text = dumps(value)
+    except UnicodeEncodeError:  # half of a letter
+        return dumps(storable(value))
+    return dumps(storable(value)) if "\\u0000" in text else text
+
+
 def storable(value: Any) -> Any:
     """The same without what PostgreSQL's jsonb cannot hold: NUL and halves of letters, wherever they stand."""
     if isinstance(value, str):

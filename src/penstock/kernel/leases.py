@@ -13,12 +13,13 @@ looks at held rows, however many there are.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from psycopg import sql
 
 from penstock.kernel import error_codes
-from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.db import NOW, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 
 
@@ -87,16 +88,25 @@ async def give_back(tx: Tx, what: Leasable, leases: Sequence[Lease]) -> None:
 
 async def settle(tx: Tx, what: Leasable, lease: Lease, changes: Mapping[str, Any]) -> None:
     """Write the outcome and let go; raises LEASE_LOST if somebody else holds the row by now."""
+    query = _settling(what, tuple((name, value is NOW) for name, value in changes.items()))
+    given = {f"set_{name}": value for name, value in changes.items() if value is not NOW}
+    if await fetch_one(tx, query, {"lease_key": lease.key, "lease_token": lease.token, **given}) is None:
+        raise PenstockError(error_codes.LEASE_LOST, table=what.table, key=str(lease.key))
+
+
+@lru_cache(maxsize=64)
+def _settling(what: Leasable, changes: tuple[tuple[str, bool], ...]) -> str:
     sets = sql.SQL(", ").join(
-        sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in changes
+        sql.SQL("{} = {}").format(
+            sql.Identifier(name), sql.SQL("clock_timestamp()") if is_now else sql.Placeholder(f"set_{name}")
+        )
+        for name, is_now in changes
     )
     query = sql.SQL(
         "update {table} set lease_owner = null, leased_until = null, {sets}"
         " where {key} = %(lease_key)s and lease_token = %(lease_token)s and leased_until is not null returning 1"
     )
-    values = {"lease_key": lease.key, "lease_token": lease.token, **{f"set_{k}": v for k, v in changes.items()}}
-    if await fetch_one(tx, _over(what, query, sets=sets), values) is None:
-        raise PenstockError(error_codes.LEASE_LOST, table=what.table, key=str(lease.key))
+    return _over(what, query, sets=sets).as_string(None)
 
 
 async def assert_held(tx: Tx, what: Leasable, lease: Lease) -> None:

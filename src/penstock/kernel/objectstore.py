@@ -6,7 +6,7 @@ relative, printable and checked before any store sees them. Failures arrive as `
 STORE_UNAVAILABLE, DISK_FULL, or REQUEST_INVALID for a key that no store should hold.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -49,6 +49,9 @@ class ObjectStore(Protocol):
     async def put(self, key: str, body: Body) -> None:
         """Write or replace an object."""
 
+    async def put_many(self, objects: Mapping[str, bytes]) -> None:
+        """As `put` of each; when it fails some of them may be there."""
+
     async def put_file(self, key: str, path: Path) -> None:
         """As `put` of a file that nobody will change any more: where possible it is shared instead of copied."""
 
@@ -62,6 +65,9 @@ class ObjectStore(Protocol):
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         """The bytes that exist of the range: fewer, or none, beyond the end."""
+
+    async def peek(self, key: str, length: int) -> tuple[int, bytes]:
+        """How large it is, and as many of its first bytes."""
 
     def stream(self, key: str) -> AsyncIterator[bytes]:
         """The object in pieces; NOT_FOUND comes with the first."""

@@ -5,16 +5,18 @@ share a slot, so that a cluster can run scripts over them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis.asyncio as aioredis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 Redis = aioredis.Redis
@@ -32,7 +34,9 @@ __all__ = [
     "RedisConnectionError",
     "RedisError",
     "RedisTrouble",
+    "ScriptCall",
     "connect",
+    "run_scripts",
     "running_script",
 ]
 
@@ -63,6 +67,40 @@ def running_script() -> Iterator[None]:
         if not isinstance(refusal, RedisAway) and _TAKES_NO_WRITES.search(str(refusal)):
             raise OutOfMemoryError(str(refusal)) from refusal
         raise
+
+
+class ScriptCall(NamedTuple):
+    """A registered script with what it is to be given."""
+
+    script: AsyncScript
+    keys: Sequence[str]
+    arguments: Sequence[str | bytes | int]
+
+
+async def run_scripts(redis: Redis, *calls: ScriptCall) -> list[Any]:
+    """What each returned, in one trip to the server. A server that does not know one yet is told, and all run again:
+    each must bear being run twice."""
+    with running_script():
+        try:
+            return await _sent(redis, calls)
+        except NoScriptError:
+            for each in calls:
+                await redis.script_load(each.script.script)
+            return await _sent(redis, calls)
+
+
+async def _sent(redis: Redis, calls: Sequence[ScriptCall]) -> list[Any]:
+    if len(calls) == 1:
+        return [await redis.evalsha(*_packed(calls[0]))]  # type: ignore[misc]
+    pipe: Pipeline
+    async with redis.pipeline(transaction=False) as pipe:
+        for each in calls:
+            pipe.evalsha(*_packed(each))
+        return list(await pipe.execute())
+
+
+def _packed(call: ScriptCall) -> tuple[Any, ...]:
+    return (call.script.sha, len(call.keys), *call.keys, *call.arguments)
 
 
 @dataclass(frozen=True, slots=True)

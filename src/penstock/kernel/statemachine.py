@@ -24,7 +24,7 @@ from typing import Any
 from psycopg import sql
 
 from penstock.kernel import error_codes, json
-from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.db import NOW, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event
 from penstock.kernel.outbox import COLUMNS, announce, row_of
@@ -114,7 +114,7 @@ class Step:
     operator: str | None = None  # the person behind it, if any
     merchant_id: str | None = None  # for `enter`, and machines without a merchant column
     payload: Mapping[str, Any] = field(default_factory=dict)
-    changes: Mapping[str, Any] = field(default_factory=dict)  # other columns, set in the same UPDATE
+    changes: Mapping[str, Any] = field(default_factory=dict)  # other columns, set in the same UPDATE; NOW is a value
     topics: tuple[str, ...] = ()
     order_key: str = ""
     guards: Mapping[str, Any] = field(default_factory=dict)  # other columns that must have these values, for `move`
@@ -213,7 +213,7 @@ async def move(tx: Tx, machine: Machine, step: Step) -> dict[str, Any]:
 def move_query(machine: Machine, step: Step) -> Query:
     """What `move` runs, for a GroupCommit; no row: `lost_race`."""
     transition = machine.declared(step.source, step.target, step.by)
-    shape = (tuple(step.changes), tuple(step.guards))
+    shape = (tuple((name, value is NOW) for name, value in step.changes.items()), tuple(step.guards))
     text = machine.text_of(shape, lambda: _move_statement(machine, step))
     values = {"key": step.entity_id, "current": str(step.source), "next": str(step.target)}
     values |= _facts(machine, step, _event(machine, transition, step))
@@ -286,8 +286,7 @@ def _enter_statement(insert: str) -> sql.Composed:
 
 
 def _move_statement(machine: Machine, step: Step) -> sql.Composed:
-    sets = [sql.SQL("{} = %(next)s").format(sql.Identifier(machine.column))]
-    sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in step.changes]
+    sets = [sql.SQL("{} = %(next)s").format(sql.Identifier(machine.column)), *_sets(step.changes)]
     guards = [
         sql.SQL(" and {} = {}").format(sql.Identifier(name), sql.Placeholder(f"if_{name}")) for name in step.guards
     ]
@@ -321,8 +320,7 @@ def _facts(machine: Machine, step: Step, event: Event) -> dict[str, Any]:
 
 def _move_many_statement(machine: Machine, batch: Batch) -> sql.Composed:
     """Rows are locked in the order of their keys, so that two batches never wait for each other in a circle."""
-    sets = [sql.SQL("{} = %(target)s").format(sql.Identifier(machine.column))]
-    sets += [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(f"set_{name}")) for name in batch.changes]
+    sets = [sql.SQL("{} = %(target)s").format(sql.Identifier(machine.column)), *_sets(batch.changes)]
     facts = [
         sql.SQL("{}, part.{}").format(sql.Literal(name), sql.Identifier(column)) for name, column in batch.facts.items()
     ]
@@ -362,8 +360,21 @@ def _move_many_values(machine: Machine, batch: Batch, event: Event) -> dict[str,
     return values | _changed(batch.changes)
 
 
+def _sets(changes: Mapping[str, Any]) -> list[sql.Composable]:
+    return [
+        sql.SQL("{} = {}").format(
+            sql.Identifier(name), sql.SQL("clock_timestamp()") if value is NOW else sql.Placeholder(f"set_{name}")
+        )
+        for name, value in changes.items()
+    ]
+
+
 def _changed(changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"set_{name}": json.dumps(value) if isinstance(value, dict) else value for name, value in changes.items()}
+    return {
+        f"set_{name}": json.dumps(value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+        if value is not NOW
+    }
 
 
 def diagram(machine: Machine) -> str:

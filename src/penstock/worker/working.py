@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import structlog
+from arq.jobs import deserialize_job_raw
 from arq.worker import Worker, func
 
 from penstock.bootstrap import Parts
@@ -132,44 +136,73 @@ async def _take_jobs(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
 
 
 class _PromptWorker(Worker):
-    """Looks for the next job when one is done, not only when its clock ticks: ten looks a second are ten small jobs."""
+    """ARQ's worker with one trip to Redis for a look: it tells what is done and takes what is next. It looks when a job
+    is done, not only when its clock ticks: ten looks a second are ten small jobs."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._turn = asyncio.Lock()
-        self.looks: set[asyncio.Task[None]] = set()  # in progress
+    def __init__(self, queue: Queue, **options: Any) -> None:
+        super().__init__(redis_pool=queue.arq, queue_name=queue.name, **options)
+        self._queue = queue
+        self._done: list[str] = []  # and not yet told
+        self._is_due = asyncio.Event()
 
-    async def run_job(self, job_id: str, score: int) -> None:
-        await super().run_job(job_id, score)
-        if self.allow_pick_jobs and not self._turn.locked():
-            look = asyncio.create_task(self._look())
-            self.looks.add(look)
-            look.add_done_callback(self.looks.discard)
-
-    async def start_jobs(self, job_ids: list[bytes]) -> None:
-        """Jobs that we are just running stay in the queue, and need not be asked for."""
-        running = {job_id for job_id, task in self.tasks.items() if not task.done()}
-        await super().start_jobs([job_id for job_id in job_ids if job_id.decode() not in running])
-
-    async def _look(self) -> None:
-        try:
+    async def main(self) -> None:
+        while True:
+            self._is_due.clear()
             await self._poll_iteration()
-        except RedisTrouble as away:  # the clock's own look is where this ends the run
-            log.info("worker.look_lost", reason=str(away))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.poll_delay_s):
+                    await self._is_due.wait()
 
     async def _poll_iteration(self) -> None:
-        async with self._turn:
-            await super()._poll_iteration()
+        want = self.max_jobs - len(self.tasks) if self.allow_pick_jobs else 0
+        for job_id, body in await self._look(want):
+            task = self.loop.create_task(self._run(job_id, body))
+            self.tasks[job_id] = task
+            task.add_done_callback(partial(self._leave, job_id))
+        await self.record_health()
+
+    async def _look(self, want: int) -> list[tuple[str, bytes]]:
+        if want <= 0 and not self._done:
+            return []
+        done, self._done = self._done, []
+        try:
+            return await self._queue.look(done, want, timedelta(seconds=self.in_progress_timeout_s))
+        except BaseException:
+            self._done += done
+            raise
+
+    async def _run(self, job_id: str, body: bytes) -> None:
+        """A job that fails is done: what it was to wake us for is in PostgreSQL, and so is what became of it."""
+        try:
+            name, ids, *_ = deserialize_job_raw(body, deserializer=self.job_deserializer)
+            function = self.functions[name]
+            async with asyncio.timeout(function.timeout_s):
+                await function.coroutine(self.ctx, *ids)
+        except asyncio.CancelledError:
+            with suppress(*RedisTrouble):
+                await asyncio.shield(self._queue.hand_back(job_id))
+            raise
+        except Exception:  # whatever a job raises ends the job alone
+            log.exception("worker.job_failed", job=job_id)
+        self._done.append(job_id)
+
+    def _leave(self, job_id: str, task: asyncio.Task[None]) -> None:  # noqa: ARG002  asyncio's signature
+        self.tasks.pop(job_id, None)
+        self._is_due.set()
+
+    async def tell_the_last(self) -> None:
+        """What was done since the last look; untold, it is found to be nothing by whoever takes it in an hour."""
+        with suppress(*RedisTrouble):
+            await self._look(0)
 
 
 async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
     worker = _PromptWorker(
+        jobs.queue,
         functions=[
             func(run, name=name, keep_result=0, max_tries=1, timeout=jobs.timeout)  # type: ignore[arg-type]
             for name, run in jobs.functions.items()
         ],
-        redis_pool=jobs.queue.arq,
-        queue_name=jobs.queue.name,
         job_serializer=jobs.queue.arq.job_serializer,
         job_deserializer=jobs.queue.arq.job_deserializer,
         handle_signals=False,
@@ -189,15 +222,14 @@ async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
             await asyncio.wait(begun, timeout=grace)
     finally:
         stopping.cancel()
-        for look in tuple(worker.looks):  # first of all: it could begin what nobody waits for
-            look.cancel()
-        await asyncio.gather(*worker.looks, return_exceptions=True)
-        for task in worker.tasks.values():
-            task.cancel()
-        while not running.done():  # a cancellation that meets ARQ while it connects is swallowed there
+        while not running.done():  # first of all: it could begin what nobody waits for
             running.cancel()
             await asyncio.wait({running}, timeout=1.0)
-        await asyncio.gather(running, stopping, *worker.tasks.values(), return_exceptions=True)
+        begun = list(worker.tasks.values())
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(running, stopping, *begun, return_exceptions=True)
+        await worker.tell_the_last()
 
 
 async def _sweep(deliveries: Deliveries, stop: asyncio.Event) -> None:

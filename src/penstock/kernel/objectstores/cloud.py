@@ -48,6 +48,10 @@ class CloudStore(Reading):
         with wrapped(check_key(key), writing=True):
             await self._send(key, body if isinstance(body, bytes) else pieces_of(body))
 
+    async def put_many(self, objects: Mapping[str, bytes]) -> None:
+        for key, body in objects.items():
+            await self.put(key, body)
+
     async def put_file(self, key: str, path: Path) -> None:
         await self.put(key, path)
 

@@ -10,8 +10,9 @@ import asyncio
 import errno
 import hashlib
 import os
+import stat
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from io import RawIOBase
@@ -50,6 +51,12 @@ class LocalStore(Reading):
             async with self._written(body) as temporary:
                 await asyncio.to_thread(_replace, temporary, target)
 
+    async def put_many(self, objects: Mapping[str, bytes]) -> None:
+        """One trip to a thread, and one sync for each directory."""
+        targets = {self._root / check_key(key): body for key, body in objects.items()}
+        with wrapped(next(iter(objects), ""), writing=True):
+            await asyncio.to_thread(_put_many, self._temporary, targets)
+
     async def put_file(self, key: str, path: Path) -> None:
         """A second name for the file where its device is ours; a copy elsewhere."""
         target = self._root / check_key(key)
@@ -67,9 +74,14 @@ class LocalStore(Reading):
     @asynccontextmanager
     async def on_disk(self, key: str, directory: Path | None = None) -> AsyncIterator[Path]:  # noqa: ARG002  no copy
         path = self._root / check_key(key)
-        if not await asyncio.to_thread(path.is_file):
+        if not path.is_file():
             raise PenstockError(error_codes.NOT_FOUND, key=key)
         yield path
+
+    async def peek(self, key: str, length: int) -> tuple[int, bytes]:
+        path = self._root / check_key(key)
+        with wrapped(key):
+            return await asyncio.to_thread(_peek, path, length)
 
     async def free_bytes(self) -> int | None:
         return await asyncio.to_thread(free_bytes, self._root)
@@ -124,12 +136,46 @@ class LocalStore(Reading):
 
 def _put(body: bytes, temporary: Path, target: Path, place: Callable[[Path, Path], Placed]) -> Placed:
     try:
-        with temporary.open("xb", buffering=0) as file:
-            _write_all(file, body)
-            os.fsync(file.fileno())
+        _write(temporary, body)
         return place(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _put_many(folder: Path, targets: Mapping[Path, bytes]) -> None:
+    """All are written before the first gets its name."""
+    written, changed = {folder / uuid4().hex: target for target in targets}, set[Path]()
+    try:
+        for temporary, body in zip(written, targets.values(), strict=True):
+            _write(temporary, body)
+        for temporary, target in written.items():
+            changed |= {target.parent, *_made_directories(target.parent)}
+            temporary.replace(target)
+    finally:
+        for parent in changed:  # also when it fails in the middle: others rely on a directory that is there
+            _sync_directory(parent)
+        for temporary in written:
+            temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, body: bytes) -> None:
+    with path.open("xb", buffering=0) as file:
+        _write_all(file, body)
+        os.fsync(file.fileno())
+
+
+def _peek(path: Path, length: int) -> tuple[int, bytes]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except NotADirectoryError:  # below an object there is nothing
+        raise FileNotFoundError(errno.ENOENT, "No such object", str(path)) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "No such object", str(path))
+        return status.st_size, os.pread(descriptor, length, 0)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(file: RawIOBase, piece: bytes) -> None:
@@ -180,16 +226,22 @@ def _remove(path: Path) -> None:
 
 
 def _make_directories(path: Path) -> None:
-    """A new directory's name must be as durable as what is put into it."""
+    for parent in _made_directories(path):
+        _sync_directory(parent)
+
+
+def _made_directories(path: Path) -> set[Path]:
+    """Those that hold a new one, for the caller to sync: a new directory's name must be as durable as what is put into
+    it, but one sync after all is enough."""
     if path.is_dir():
-        return
-    _make_directories(path.parent)
+        return set()
+    changed = _made_directories(path.parent)
     try:
         path.mkdir()
     except FileExistsError:  # somebody was faster, or it is something else
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path)) from None
-    _sync_directory(path.parent)
+    return changed | {path.parent}
 
 
 def _sync_directory(path: Path) -> None:

@@ -73,7 +73,13 @@ class Reading:
                 error_codes.REQUEST_INVALID, start=start, length=length, reason="a range is not negative"
             )
         info = await self.head(key)  # stores disagree about ranges beyond the end, so they never see one
-        length = min(length, info.size - start)
+        return await self._range(key, start, min(length, info.size - start))
+
+    async def peek(self, key: str, length: int) -> tuple[int, bytes]:
+        size = (await self.head(key)).size
+        return size, await self._range(key, 0, min(length, size))
+
+    async def _range(self, key: str, start: int, length: int) -> bytes:
         if length <= 0:
             return b""
         with wrapped(key):

@@ -35,6 +35,8 @@ from penstock.kernel.sandbox.settings import SandboxSettings
 Value = TypeVar("Value")
 
 _PROGRAM = Path(__file__).with_name("worker.py")
+_IS_LINUX = sys.platform == "linux"
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MOST_FILES = 16  # with one call; worker.py keeps room for so many
 _ANSWER_ROOM = 4096  # an answer is the result and a few short fields
 # What native libraries look for. Named one by one: a settings file with secrets may lie beside any of them.
@@ -181,9 +183,11 @@ class Worker:
 
     def _memory(self) -> int:
         try:
+            if _IS_LINUX:  # after each call: quicker than asking for all that psutil knows
+                return int(Path(f"/proc/{self._process.pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
             self._seen = self._seen or psutil.Process(self._process.pid)
             return int(self._seen.memory_info().rss)
-        except (psutil.Error, OSError):  # gone, or we are out of descriptors: the next call will tell
+        except (psutil.Error, OSError, IndexError):  # gone, or we are out of descriptors: the next call will tell
             return 0
 
     def kill(self) -> None:
