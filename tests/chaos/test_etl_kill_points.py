@@ -130,7 +130,7 @@ class TestAWorkerKilledBeforeItHasTheTask:
 
 @pytest.mark.timeout(120)
 class TestWhoeverSubmitsKilledAt:
-    POINTS = ("etl.placed", "etl.inserted", "etl.stated", "etl.enqueued")
+    POINTS = ("etl.placed", "etl.inserted", "etl.enqueued")
 
     def test_any_line_there_is_one_task_for_a_key_or_none_and_it_ends(self, theatre: Theatre):
         stage = theatre.stage

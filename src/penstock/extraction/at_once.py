@@ -49,7 +49,6 @@ async def read_here(
     await inspect_first(inspector, document.media_type, document.path)
     notebook = _Watched(folder, tell)
     reading = await provider.read(document, notebook)
-    await notebook.flush()
     manifest = await seal(folder, notebook, provider, reading)
     return ReadHere(folder, manifest, dict(sorted(notebook.warnings.items())))
 

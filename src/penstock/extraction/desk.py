@@ -1,7 +1,7 @@
 """What the use cases of ETL work with, handed over once."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
@@ -12,7 +12,7 @@ from penstock.extraction.states import Stage
 from penstock.kernel.db import Database
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.queue import Queue
-from penstock.kernel.redis import RedisTrouble
+from penstock.kernel.redis import RedisTrouble, run_scripts
 
 log = structlog.get_logger(__name__)
 
@@ -49,9 +49,22 @@ class EtlDesk:
         except RedisTrouble:
             log.info("etl.wake_up_lost", task=row.task_id)
 
-    def with_job(self, row: RunState) -> RunState:
-        """With the id of the job that is asked for next, which is known before the job is there."""
-        return replace(row, facts={**row.facts, "job_id": self.queue.id_of(_once(row))})
+    async def place(self, row: RunState) -> None:
+        """Show a stage that has just become due, with the id of its job, and ask a worker: one trip to Redis.
+
+        The second stage waits since the task was made, so what is begun is ended before more is begun.
+        """
+        once = _once(row)
+        state = replace(row, facts={**row.facts, "job_id": self.queue.id_of(once)})
+        since = datetime.fromisoformat(row.facts["created_at"]) if row.phase is Stage.POSTPROCESS else None
+        waking = self.queue.waking(JOBS[row.phase], row.task_id, once=once, since=since)
+        try:
+            _, is_new = await run_scripts(self.queue.arq, self.states.writing(state), waking)
+        except RedisTrouble:
+            log.info("etl.wake_up_lost", task=row.task_id)
+            return
+        if not is_new:
+            await self.wake(state)
 
     async def forget_wake_up(self, row: RunState) -> None:
         """The worker that was woken by it is lost."""

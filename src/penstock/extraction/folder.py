@@ -50,7 +50,7 @@ class Folder:
     def __init__(self, store: ObjectStore, task_id: int, generation: int) -> None:
         self.store = store
         self.root = f"etl/{task_id}/{generation}"
-        self._last = ("", b"")  # the part that was stored last, and its key
+        self._last = ("", b"")  # the part that was packed last, and its key
 
     def key(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -79,10 +79,11 @@ class Folder:
             return manifest
         return await self.manifest() or manifest
 
-    async def put_part(self, key: str, pages: list[Page]) -> None:
+    def packed(self, key: str, pages: list[Page]) -> bytes:
+        """What a part is stored as."""
         data = _pages_out.encode(pages)
-        await self.store.put(key, data)
         self._last = (key, data)
+        return data
 
     async def part(self, key: str) -> list[Page]:
         name, data = self._last  # a short document has no other
@@ -216,13 +217,18 @@ class StoreNotebook:
             await self.flush()
 
     async def flush(self) -> None:
+        if self._waiting:
+            await self._folder.store.put_many(self.last_part())
+            failpoints.reach("etl.pages_stored")
+
+    def last_part(self) -> dict[str, bytes]:
+        """What is not stored yet, by its key, for who stores it with something else."""
         if not self._waiting:
-            return
+            return {}
         pages, self._waiting = self._waiting, []
         key = self._folder.key(f"pages/{self.token:08}-{pages[0].number:06}.json")
-        await self._folder.put_part(key, pages)
         self.parts[key] = [page.number for page in pages]
-        failpoints.reach("etl.pages_stored")
+        return {key: self._folder.packed(key, pages)}
 
     async def add_image(self, name: str, data: bytes) -> str:
         key = self._folder.key(f"images/{name}")

@@ -20,6 +20,7 @@ from penstock.kernel.leases import Leasable, Lease
 
 TASKS = Leasable("etl_task", "task_id", ready="status = 'pending'", order="due_at, task_id")
 _TELL_SECONDS = 0.5
+_MOMENT = 0.1  # seconds: a stage that is over by then is only told as over
 _SHARES = {Stage.OCR: (0, 80), Stage.POSTPROCESS: (80, 99)}  # of a task's progress, in percent
 _RUNNING = {Stage.OCR: RunStatus.MINERU_PARSING, Stage.POSTPROCESS: RunStatus.LLM_PROCESSING}
 
@@ -35,6 +36,8 @@ class Held:
         self.lease = Lease(row["task_id"], row["lease_token"], row)
         self._sign_of_life = time.monotonic()
         self._told = 0.0
+        self._is_shown = False
+        self._news: tuple[int, dict[str, Any]] = (row["progress"], {})
 
     @property
     def is_continued(self) -> bool:
@@ -44,12 +47,14 @@ class Held:
     async def tell(self, done: int, total: int) -> None:
         """Progress within the stage, at most twice a second; any call is a sign of life."""
         self._sign_of_life = now = time.monotonic()
-        if now - self._told < _TELL_SECONDS and done < total:
-            return
-        self._told = now
         first, last = _SHARES[self.stage]
         share = done / total if total else 0.0
-        await self.show(first + round((last - first) * min(1.0, share)), pages={"done": done, "total": total})
+        progress, pages = first + round((last - first) * min(1.0, share)), {"done": done, "total": total}
+        self._news = (progress, {"pages": pages})
+        if not self._is_shown or (now - self._told < _TELL_SECONDS and done < total):
+            return
+        self._told = now
+        await self.show(progress, pages=pages)
 
     async def show(self, progress: int, **facts: Any) -> None:
         state = runstate.of_row(self.row)
@@ -59,8 +64,15 @@ class Held:
         )  # fmt: skip
         await self.desk.states.write(shown)
 
+    async def _show_news(self) -> None:
+        self._is_shown = True
+        progress, facts = self._news
+        await self.show(progress, **facts)
+
     async def keeping(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """What the work returns; LEASE_LOST or ETL_STAGE_TIMEOUT when it was ended from outside."""
+        if self.row[f"{self.stage}_attempts"]:  # people are still shown the pause before this attempt
+            await self._show_news()
         running = asyncio.ensure_future(work())
         watch = asyncio.create_task(self._watch(running))
         try:
@@ -78,6 +90,10 @@ class Held:
                 await watch
 
     async def _watch(self, running: "asyncio.Future[Any]") -> None:
+        """Shows how far it is, unless it is over in a moment."""
+        if not self._is_shown:
+            await asyncio.sleep(_MOMENT)
+            await self._show_news()
         ttl, longest = self.desk.settings.lease_seconds, self.desk.settings.task_timeout.total_seconds()
         while True:
             await asyncio.sleep(min(ttl.total_seconds() / 3, longest / 4))

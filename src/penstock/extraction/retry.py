@@ -53,9 +53,7 @@ async def retry(
         await take_place(tx, row["merchant_id"], desk.settings)
         moved = await move(tx, TASK, step)
     failpoints.reach("etl.retried")
-    state = desk.with_job(runstate.of_row(moved))
-    await desk.states.write(state)
-    await desk.wake(state)
+    await desk.place(runstate.of_row(moved))
     return moved
 
 

@@ -16,7 +16,7 @@ from penstock.extraction.settings import EtlSettings
 from penstock.extraction.states import RunStatus, Stage
 from penstock.kernel import json
 from penstock.kernel.clock import Clock
-from penstock.kernel.redis import Keys, Redis, RedisTrouble, running_script
+from penstock.kernel.redis import Keys, Redis, RedisTrouble, ScriptCall, run_scripts
 
 log = structlog.get_logger(__name__)
 
@@ -72,17 +72,21 @@ class RunStates:
 
     async def write(self, state: RunState) -> bool:
         """False: something newer is there, or Redis is away."""
+        try:
+            [is_written] = await run_scripts(self._redis, self.writing(state))
+        except RedisTrouble as away:
+            log.info("etl.state_not_written", task=state.task_id, reason=str(away))
+            return False
+        return bool(is_written)
+
+    def writing(self, state: RunState) -> ScriptCall:
+        """What `write` runs, for who has more to tell Redis."""
         ttl = self._settings.ended_ttl_seconds if state.is_over else self._settings.state_ttl_seconds
         fields = {"status": state.status.value, "phase": state.phase.value, "updated_at": self._clock.now().isoformat()}
         fields |= {name: json.dumps(value) for name, value in state.facts.items()}
         arguments: list[str | int] = [state.generation, state.token, _RANKS.get(state.status, _ENDED), state.progress]
         arguments += [int(ttl / timedelta(milliseconds=1)), *(part for pair in fields.items() for part in pair)]
-        try:
-            with running_script():
-                return bool(await self._script([self._key(state.task_id)], arguments))
-        except RedisTrouble as away:
-            log.info("etl.state_not_written", task=state.task_id, reason=str(away))
-            return False
+        return ScriptCall(self._script, [self._key(state.task_id)], arguments)
 
     async def note(self, task_id: int, **facts: Any) -> None:
         """Facts beside the state, such as the id of the queued job; only if there is a state."""

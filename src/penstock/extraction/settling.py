@@ -1,7 +1,7 @@
 """How a stage's outcome becomes the task's: on to the next stage, completed, tried again later, or failed.
 
-Each is one transaction that lets go of the lease. It is guarded by the lease's token, so of a late worker nothing is
-written: not over a cancellation, not over a newer attempt.
+Each is one transaction that lets go of the lease, mostly of a single statement. It is guarded by the lease's token, so
+of a late worker nothing is written: not over a cancellation, not over a newer attempt.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from penstock.extraction.holding import TASKS, Held
 from penstock.extraction.states import TASK, Stage, TaskStatus
 from penstock.kernel import failpoints, json, leases
 from penstock.kernel.backoff import exponential
-from penstock.kernel.db import server_time
+from penstock.kernel.db import NOW, server_time
 from penstock.kernel.errors import PenstockError, circumstances_of
 from penstock.kernel.statemachine import Step, move
 
@@ -32,23 +32,20 @@ async def advance(held: Held, manifest: Manifest) -> None:
     desk = held.desk
     metadata = held.row["metadata"] | {"artifacts": pointers(manifest), "ocr": dict(manifest.metadata)}
     changes = {"phase": Stage.POSTPROCESS.value, "metadata": json.dumps(metadata), "progress": 80}
-    async with desk.database.transaction() as tx:
-        now = await server_time(tx)
-        await leases.settle(tx, TASKS, held.lease, changes | {"due_at": now, "updated_at": now})
-        failpoints.reach("etl.advancing")
+    failpoints.reach("etl.advancing")
+    async with desk.database.statement() as tx:
+        await leases.settle(tx, TASKS, held.lease, changes | {"due_at": NOW, "updated_at": NOW})
     failpoints.reach("etl.advanced")
     row = held.row | changes | {"metadata": metadata}
-    state = desk.with_job(runstate.of_row(row))
-    await desk.states.write(state)
-    await desk.wake(state)
+    await desk.place(runstate.of_row(row))
     log.info("etl.read", task=held.task_id, pages=manifest.page_count, provider=manifest.provider)
 
 
 async def complete(held: Held, result: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    encoded = json.dumps(json.storable(result))
+    encoded = json.dumps_storable(result)
     if len(encoded) > _LARGEST_RESULT:
         small = {name: value for name, value in result.items() if name not in {"data", "provenance"}}
-        encoded = json.dumps(json.storable(small | {"is_large": True}))
+        encoded = json.dumps_storable(small | {"is_large": True})
     await _end(held, TaskStatus.COMPLETED, {"result": encoded, "error": None, "progress": 100}, metadata)
 
 
@@ -85,19 +82,18 @@ async def give_back(held: Held) -> None:
 async def _end(held: Held, status: TaskStatus, changes: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     desk, row = held.desk, held.row
     merged = row["metadata"] | dict(metadata)
-    async with desk.database.transaction() as tx:
-        now = await server_time(tx)
-        step = Step(
-            str(held.task_id), TaskStatus.PENDING, status, by="worker", trigger=f"{held.stage}_ended",
-            payload={"task_id": held.task_id, "filename": row["filename"], "stage": held.stage},
-            guards={"lease_token": held.lease.token},
-            changes={
-                **changes, "metadata": json.dumps(json.storable(merged)), "finished_at": now, "updated_at": now,
-                "lease_owner": None, "leased_until": None,
-            },
-        )  # fmt: skip
+    step = Step(
+        str(held.task_id), TaskStatus.PENDING, status, by="worker", trigger=f"{held.stage}_ended",
+        payload={"task_id": held.task_id, "filename": row["filename"], "stage": held.stage},
+        guards={"lease_token": held.lease.token},
+        changes={
+            **changes, "metadata": json.dumps_storable(merged), "finished_at": NOW, "updated_at": NOW,
+            "lease_owner": None, "leased_until": None,
+        },
+    )  # fmt: skip
+    failpoints.reach("etl.ending")
+    async with desk.database.statement() as tx:
         ended = await move(tx, TASK, step)
-        failpoints.reach("etl.ending")
     failpoints.reach("etl.ended")
     await show_end(desk, ended)
     metrics.ENDED.labels(status).inc()

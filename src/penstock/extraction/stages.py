@@ -33,6 +33,7 @@ _masker = Masker()  # a stranger's exception may hold addresses and keys, and pe
 
 SKIP = "skip"
 _UNTIL_IT_IS_BACK = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+_QUICKLY_HASHED = 256 << 10  # bytes: sooner done than handed to a thread
 _LONGEST_ID = 1000  # letters of a task's name elsewhere
 _NOT_OURS = (error_codes.LEASE_LOST, error_codes.STATE_CHANGED)
 
@@ -47,7 +48,6 @@ async def run_stage(shop: Workshop, stage: Stage, task_id: int) -> bool:
     work = _ocr if stage is Stage.OCR else _postprocess
     try:
         with STAGE_SECONDS.labels(stage).time():
-            await held.show(held.row["progress"])
             await held.keeping(lambda: work(shop, held))
     except PenstockError as failure:
         await _settle_failure(held, failure)
@@ -95,6 +95,7 @@ async def _ocr(shop: Workshop, held: Held) -> None:
     if manifest is None:
         manifest = await _read(shop, held, folder)
     failpoints.reach("etl.sealed")
+    shop.keep(folder, manifest)
     await settling.advance(held, manifest)
 
 
@@ -107,14 +108,14 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
     try:
         async with shop.desk.store.on_disk(row["source_key"], shop.desk.settings.cache_dir) as path:
             await inspect_first(shop.inspector, row["media_type"], path)
-            digest = await asyncio.to_thread(sha256_of, path)
+            is_small = row["size_bytes"] <= _QUICKLY_HASHED
+            digest = sha256_of(path) if is_small else await asyncio.to_thread(sha256_of, path)
             document = Document(path, row["filename"], row["media_type"], row["size_bytes"], digest)
             reading = await provider.read(document, notebook)
     except PenstockError as missing:
         if missing.code is error_codes.NOT_FOUND and missing.details.get("key") == row["source_key"]:
             raise PenstockError(error_codes.ETL_SOURCE_NOT_FOUND, object_key=row["source_key"]) from None
         raise
-    await notebook.flush()
     failpoints.reach("etl.read")
     return await seal(folder, notebook, provider, reading)
 
@@ -130,11 +131,15 @@ async def inspect_first(inspector: Inspector, media_type: str, path: Path) -> No
 
 
 async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, reading: Reading) -> Manifest:
+    """The last pages and the markdown are stored together; when they are safe, the manifest."""
+    last = notebook.last_part()
     markdown = reading.markdown
     if markdown is None:
         markdown = await _written(folder, notebook)
     key = folder.key(f"document-{notebook.token:08}.md")
-    await folder.store.put(key, markdown.encode(errors="replace"))
+    await folder.store.put_many(last | {key: markdown.encode(errors="replace")})
+    if last:
+        failpoints.reach("etl.pages_stored")
     failpoints.reach("etl.markdown_stored")
     metadata = json.storable(dict(reading.metadata) | {"pages": reading.page_count, "version": provider.version})
     manifest = Manifest(
@@ -156,7 +161,7 @@ async def _written(folder: Folder, notebook: StoreNotebook) -> str:
 async def _postprocess(shop: Workshop, held: Held) -> None:
     row = held.row
     folder = Folder(shop.desk.store, held.task_id, row["ocr_generation"])
-    manifest = await folder.manifest()
+    manifest = shop.kept(folder) or await folder.manifest()
     if manifest is None:
         raise PenstockError(error_codes.ETL_ARTEFACT_GONE, task_id=held.task_id)
     rule = await shop.rule_of(row["rule"])
@@ -184,7 +189,7 @@ async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract:
     if held.row["rule"]["postprocess_mode"] != SKIP:
         result |= {"data": extract.data, "provenance": told_places(extract.places)}
     key = folder.key(f"result-{held.row['generation']}-{held.lease.token:08}.json")
-    await folder.store.put(key, json.dump_bytes(json.storable(result)))
+    await folder.store.put(key, json.dumps_storable(result).encode())
     return result | {"output_s3_key": key}
 
 

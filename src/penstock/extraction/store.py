@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from psycopg import sql
@@ -25,6 +26,10 @@ update etl_task set lease_owner = %(owner)s, leased_until = clock_timestamp() + 
   where task_id = %(id)s and phase = %(phase)s and {_DUE}
 returning *
 """  # noqa: S608  written in code
+_IF_PLACED = sql.SQL(
+    "case when etl_kept_out_by(%(new_merchant_id)s, %(places)s, %(own_places)s) is null"
+    " then %(new_task_id)s::bigint end"
+)
 _EXPIRE = """
 update etl_task set lease_owner = null, leased_until = null, lost_workers = lost_workers + 1
   where task_id = any(array(select task_id from etl_task where leased_until < clock_timestamp()
@@ -33,11 +38,38 @@ returning *
 """
 
 
-async def insert_task(tx: Tx, columns: Mapping[str, Any]) -> dict[str, Any]:
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    places = sql.SQL(", ").join(map(sql.Placeholder, columns))
-    query = sql.SQL("insert into etl_task ({}) values ({}) returning *").format(names, places)
-    row = await fetch_one(tx, query, columns)
+async def reserve_id(tx: Tx, most: int) -> int | None:
+    """The number of the next task; None when `most` are unfinished, which is as far as they are counted."""
+    query = (
+        "select nextval(pg_get_serial_sequence('etl_task', 'task_id')) as task_id"
+        " from (select count(*) as n from (select 1 from etl_task where status = 'pending' limit %(most)s) found) open"
+        " where n < %(most)s"
+    )
+    row = await fetch_one(tx, query, {"most": most})
+    return None if row is None else int(row["task_id"])
+
+
+def task_insert(columns: Mapping[str, Any], places: int, own_places: int) -> tuple[str, Mapping[str, Any]]:
+    """A task with a reserved number, for the state machine to complete. Who finds no place in the queue has no number
+    either: `NotNullViolation`."""
+    values = {f"new_{name}": value for name, value in columns.items()}
+    return _task_insert(tuple(columns)), values | {"places": places, "own_places": own_places}
+
+
+@lru_cache(maxsize=4)
+def _task_insert(names: tuple[str, ...]) -> str:
+    return (
+        sql.SQL("insert into etl_task ({}) overriding system value values ({}) returning *")
+        .format(
+            sql.SQL(", ").join(map(sql.Identifier, names)),
+            sql.SQL(", ").join(_IF_PLACED if name == "task_id" else sql.Placeholder(f"new_{name}") for name in names),
+        )
+        .as_string(None)
+    )
+
+
+async def insert_task(tx: Tx, query: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
+    row = await fetch_one(tx, *query)
     assert row is not None  # noqa: S101  an insert returns its row or raises
     return row
 
@@ -55,13 +87,6 @@ async def lock(tx: Tx, task_id: int) -> dict[str, Any] | None:
 async def by_key(tx: Tx, merchant_id: str, key: str) -> dict[str, Any] | None:
     query = "select * from etl_task where merchant_id = %s and idempotency_key = %s"
     return await fetch_one(tx, query, (merchant_id, key))
-
-
-async def waiting(tx: Tx, most: int) -> int:
-    """How many tasks are unfinished; counting ends at `most`."""
-    query = "select count(*) as n from (select 1 from etl_task where status = 'pending' limit %s) open"
-    row = await fetch_one(tx, query, (most,))
-    return 0 if row is None else int(row["n"])
 
 
 async def kept_out_by(tx: Tx, merchant_id: str, places: int, own_places: int) -> str | None:

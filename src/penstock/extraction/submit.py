@@ -1,10 +1,11 @@
-"""A document is submitted, strictly in this order: bytes in the store → row → run state → job.
+"""A document is submitted, strictly in this order: bytes in the store → row → run state and job.
 
 Killed in between: bytes without a row are content that the next submission of the same file finds again; a row without
 run state or job is found by the sweep within seconds. Nothing is answered before the row is committed.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -19,11 +20,10 @@ from penstock.extraction.ports import Rule
 from penstock.extraction.queue_places import take_place
 from penstock.extraction.states import TASK, TaskStatus
 from penstock.kernel import error_codes, failpoints, json
-from penstock.kernel.db import Tx
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.objectstore import check_key
-from penstock.kernel.statemachine import Step, enter
+from penstock.kernel.statemachine import Step, enter_query
 from penstock.uploads.tus import finished_upload
 
 _MiB = 1 << 20
@@ -67,25 +67,22 @@ async def submit(desk: EtlDesk, given: Submission) -> dict[str, Any]:
     earlier = await _earlier(desk, given)
     if earlier is not None:
         return earlier
-    async with desk.database.transaction() as tx:
+    async with desk.database.statement() as tx:
         rule = await rules.rule_for(tx, given.rule_id, given.caller, desk.settings)
-        if await store.waiting(tx, desk.settings.queue_size) >= desk.settings.queue_size:
-            raise PenstockError(error_codes.ETL_QUEUE_FULL, size=desk.settings.queue_size, retry_after=30)
+        task_id = await store.reserve_id(tx, desk.settings.queue_size)
+    if task_id is None:
+        raise PenstockError(error_codes.ETL_QUEUE_FULL, size=desk.settings.queue_size, retry_after=30)
     found = await _locate(desk, given)
     failpoints.reach("etl.placed")
     try:
-        async with desk.database.transaction() as tx:
-            row = await _insert(tx, desk, given, rule, found)
+        row = await _insert(desk, given, _columns(desk, given, rule, found) | {"task_id": task_id})
     except psycopg.errors.UniqueViolation:  # the same key at the same time
         again = await _earlier(desk, given)
         if again is None:
             raise
         return again
     failpoints.reach("etl.inserted")
-    state = desk.with_job(runstate.of_row(row))
-    await desk.states.write(state)
-    failpoints.reach("etl.stated")
-    await desk.wake(state)
+    await desk.place(runstate.of_row(row))
     failpoints.reach("etl.enqueued")
     return row
 
@@ -100,11 +97,10 @@ async def _earlier(desk: EtlDesk, given: Submission) -> dict[str, Any] | None:
     return row
 
 
-async def _insert(tx: Tx, desk: EtlDesk, given: Submission, rule: Rule, found: _Found) -> dict[str, Any]:
-    caller = given.caller
-    columns = {
-        "merchant_id": caller.merchant_id,
-        "user_id": caller.user_id,
+def _columns(desk: EtlDesk, given: Submission, rule: Rule, found: _Found) -> dict[str, Any]:
+    return {
+        "merchant_id": given.caller.merchant_id,
+        "user_id": given.caller.user_id,
         "rule_id": rule.rule_id,
         "rule_version": rule.version,
         "rule": json.dumps(rule_content.snapshot(rule)),
@@ -117,14 +113,23 @@ async def _insert(tx: Tx, desk: EtlDesk, given: Submission, rule: Rule, found: _
         "request_hash": given.digest,
         "idempotency_key": given.idempotency_key,
     }
-    await take_place(tx, caller.merchant_id, desk.settings)
-    row = await store.insert_task(tx, columns)
+
+
+async def _insert(desk: EtlDesk, given: Submission, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """One statement. Where the queue was full, the reason is asked for, and with it a place that is free by now."""
+    caller, limits = given.caller, desk.settings
     step = Step(
-        str(row["task_id"]), None, TaskStatus.PENDING, by="api", trigger="submitted", operator=caller.user_id,
-        merchant_id=caller.merchant_id, payload={"filename": found.filename},
+        str(columns["task_id"]), None, TaskStatus.PENDING, by="api", trigger="submitted", operator=caller.user_id,
+        merchant_id=caller.merchant_id, payload={"filename": columns["filename"]},
     )  # fmt: skip
-    await enter(tx, TASK, step)
-    return row
+    insert = enter_query(TASK, step, *store.task_insert(columns, limits.queue_size, limits.merchant_places))
+    try:
+        async with desk.database.statement() as tx:
+            return await store.insert_task(tx, insert)
+    except psycopg.errors.NotNullViolation:
+        async with desk.database.transaction() as tx:
+            await take_place(tx, caller.merchant_id, limits)
+            return await store.insert_task(tx, insert)
 
 
 # Sources ---------------------------------------------------------------------------------------------------------
@@ -160,14 +165,13 @@ async def _from_upload(desk: EtlDesk, upload_id: str, caller: Caller) -> _Found:
 
 async def _from_object(desk: EtlDesk, key: str, filename: str) -> _Found:
     try:
-        info = await desk.store.head(key)
-        _check_size(desk, info.size)
-        head = await desk.store.get_range(key, 0, min(HEAD, info.size))
+        size, head = await desk.store.peek(key, HEAD)
     except PenstockError as missing:
         if missing.code is error_codes.NOT_FOUND:
             raise PenstockError(error_codes.ETL_SOURCE_NOT_FOUND, object_key=key) from None
         raise
-    return _Found(key, filename, media_type_of(head, filename), info.size)
+    _check_size(desk, size)
+    return _Found(key, filename, media_type_of(head, filename), size)
 
 
 def _check_size(desk: EtlDesk, size: int) -> None:

@@ -7,12 +7,15 @@ from typing import Any, Protocol
 
 from penstock.extraction import rule_content, rules
 from penstock.extraction.desk import EtlDesk
+from penstock.extraction.folder import Folder, Manifest
 from penstock.extraction.ports import OCRProvider, PostProcessor, Rule, Tools
 from penstock.extraction.providers import Shelf
 from penstock.extraction.rules import Terms
 from penstock.llm.examples import Examples
 from penstock.llm.ports import Example
 from penstock.pdf import Inspection
+
+_MOST_SEALED = 32
 
 
 class Inspector(Protocol):
@@ -51,6 +54,7 @@ class Workshop:
         self._examples = equipment.examples
         self._providers: dict[str, OCRProvider] = {}
         self._processors: dict[str, PostProcessor] = {}
+        self._sealed: dict[str, Manifest] = {}
 
     def provider(self, name: str) -> OCRProvider:
         if name not in self._providers:
@@ -78,6 +82,16 @@ class Workshop:
 
         found = await self._examples.of(f"etl-rule-{rule_id}", str(version), load)
         return rule_content.restored(kept, found)
+
+    def keep(self, folder: Folder, manifest: Manifest) -> None:
+        """What was just sealed here, for the stage that follows; only the newest are kept."""
+        if len(self._sealed) >= _MOST_SEALED:
+            del self._sealed[next(iter(self._sealed))]
+        self._sealed[folder.root] = manifest
+
+    def kept(self, folder: Folder) -> Manifest | None:
+        """Once: whoever comes again looks into the store."""
+        return self._sealed.pop(folder.root, None)
 
     async def close(self) -> None:
         for provider in self._providers.values():
