@@ -37,17 +37,29 @@ class Channel:
         except OSError as failure:
             raise ChannelClosed from failure
 
-    async def receive(self, most: int) -> bytes:
-        """The body of the next frame, of at most so many bytes."""
+    async def receive(self, most: int) -> memoryview:
+        """The body of the next frame, of at most so many bytes, without another copy of it."""
         frame = bytearray(await self._some(1 << 16))
         while len(frame) < _HEADER:
             frame += await self._some(1 << 16)
         length = _HEADER + int.from_bytes(frame[:_HEADER], "big")
         if length > most + _HEADER:
             raise FrameTooLarge
-        while len(frame) < length:
-            frame += await self._some(min(length - len(frame), 1 << 20))
-        return bytes(frame[_HEADER:])  # bytes beyond the frame make it too long to decode: garbled
+        begun = len(frame)
+        frame += bytes(max(0, length - begun))
+        await self._fill(memoryview(frame)[begun:])
+        return memoryview(frame)[_HEADER:]  # bytes beyond the frame make it too long to decode: garbled
+
+    async def _fill(self, rest: memoryview) -> None:
+        loop = asyncio.get_running_loop()
+        while rest:
+            try:
+                got = await loop.sock_recv_into(self._socket, rest)
+            except OSError as failure:
+                raise ChannelClosed from failure
+            if not got:
+                raise ChannelClosed
+            rest = rest[got:]
 
     async def _some(self, most: int) -> bytes:
         try:

@@ -161,7 +161,7 @@ class Worker:
             return Outcome(Ending.GARBLED, message="closed its line") if self._lingered else _ended(status)
         return self._read(body, call.number, returns)
 
-    def _read(self, body: bytes, number: int, returns: type[Value]) -> Outcome[Value]:
+    def _read(self, body: memoryview, number: int, returns: type[Value]) -> Outcome[Value]:
         try:
             answer = _answers.decode(body)
             if answer.number != number:

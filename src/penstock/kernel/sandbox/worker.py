@@ -304,7 +304,12 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _send(connection: socket.socket, body: bytes) -> None:
-    connection.sendall(len(body).to_bytes(4, "big") + body)
+    header = len(body).to_bytes(4, "big")
+    if len(body) < 1 << 16:
+        connection.sendall(header + body)
+    else:  # one more call is cheaper than one more copy
+        connection.sendall(header)
+        connection.sendall(body)
 
 
 if __name__ == "__main__":

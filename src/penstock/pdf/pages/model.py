@@ -3,6 +3,7 @@
 Every piece of text is a span with an id and a box, and whatever is made of spans (blocks, cells) names them, so each
 value can be shown on its page. Boxes are shares of the page as it is displayed (after its rotation), from the top
 left corner: 0 to 1, x to the right, y down. Ids are unique within a page and stable for the same bytes.
+None of them refers back to what holds it, so the collector of circles need not look (`gc=False`): there are many.
 """
 
 from enum import StrEnum
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Box(msgspec.Struct, frozen=True, array_like=True):
+class Box(msgspec.Struct, gc=False, frozen=True, array_like=True):
     """A rectangle on a page. Encoded as [x0, y0, x1, y1]."""
 
     x0: float
@@ -52,7 +53,7 @@ class Origin(StrEnum):
     PROVIDER = "provider"  # told by another service
 
 
-class Span(msgspec.Struct, omit_defaults=True):
+class Span(msgspec.Struct, gc=False, omit_defaults=True):
     """A run of text in one line and one style: about a word group, never across a column gap."""
 
     id: str  # "s1", "s2" … in reading order of their lines
@@ -64,7 +65,7 @@ class Span(msgspec.Struct, omit_defaults=True):
     is_bold: bool = False
 
 
-class Cell(msgspec.Struct, omit_defaults=True):
+class Cell(msgspec.Struct, gc=False, omit_defaults=True):
     """One cell; merged cells span several rows or columns. Rows and columns count from 0."""
 
     row: int
@@ -84,7 +85,7 @@ class TableKind(StrEnum):
     PROVIDER = "provider"  # told by another service
 
 
-class Table(msgspec.Struct, omit_defaults=True):
+class Table(msgspec.Struct, gc=False, omit_defaults=True):
     """A grid of cells, in rows from the top. Covered positions of merged cells have no cell of their own."""
 
     id: str  # "t1" …
@@ -97,7 +98,7 @@ class Table(msgspec.Struct, omit_defaults=True):
     confidence: float | None = None
 
 
-class Image(msgspec.Struct, omit_defaults=True):
+class Image(msgspec.Struct, gc=False, omit_defaults=True):
     """A picture on the page, where it is placed. `key` is set once its bytes are stored."""
 
     id: str  # "i1" …
@@ -120,7 +121,7 @@ class BlockKind(StrEnum):
     FURNITURE = "furniture"  # running heads, page numbers: kept, not part of the text
 
 
-class Block(msgspec.Struct, omit_defaults=True):
+class Block(msgspec.Struct, gc=False, omit_defaults=True):
     """A part of the page in reading order. Text blocks name spans; a table or an image names itself in `ref`."""
 
     kind: BlockKind
@@ -131,7 +132,7 @@ class Block(msgspec.Struct, omit_defaults=True):
     ref: str | None = None
 
 
-class Page(msgspec.Struct, omit_defaults=True):
+class Page(msgspec.Struct, gc=False, omit_defaults=True):
     """One page. `blocks` are all of it in reading order."""
 
     number: int  # from 1
