@@ -91,12 +91,12 @@ async def keys_of(store: ObjectStore, folder: str = "") -> list[str]:
 class TestSeveralAtOnce:
     async def test_all_are_there_whether_their_folders_were_or_not(self, store):
         await store.put("a/old", b"before")
-        await store.put_many({"a/old": b"1", "a/b/c/new": b"", "d": b"333"})
+        await store.put_all({"a/old": b"1", "a/b/c/new": b"", "d": b"333"})
         assert [await store.get(key) for key in ("a/old", "a/b/c/new", "d")] == [b"1", b"", b"333"]
 
     async def test_a_bad_key_is_refused_before_anything_is_written(self, local):
         with pytest.raises(PenstockError) as raised:
-            await local.store.put_many({"good": b"1", "../bad": b"2"})
+            await local.store.put_all({"good": b"1", "../bad": b"2"})
         assert_code(raised, error_codes.REQUEST_INVALID)
         assert [path for path in local.root.rglob("*") if path.is_file()] == []
 

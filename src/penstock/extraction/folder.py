@@ -218,7 +218,7 @@ class StoreNotebook:
 
     async def flush(self) -> None:
         if self._waiting:
-            await self._folder.store.put_many(self.last_part())
+            await self._folder.store.put_all(self.last_part())
             failpoints.reach("etl.pages_stored")
 
     def last_part(self) -> dict[str, bytes]:
@@ -231,12 +231,15 @@ class StoreNotebook:
         return {key: self._folder.packed(key, pages)}
 
     async def add_image(self, name: str, data: bytes) -> str:
-        key = self._folder.key(f"images/{name}")
-        if key not in self.images:
-            await self._folder.store.put(key, data)
-            if key not in self.images:  # the same picture may stand twice on a page
-                self.images.append(key)
-        return key
+        return (await self.add_images({name: data}))[name]
+
+    async def add_images(self, pictures: Mapping[str, bytes]) -> dict[str, str]:
+        keys = {name: self._folder.key(f"images/{name}") for name in pictures}
+        known = set(self.images)
+        await self._folder.store.put_all({key: pictures[name] for name, key in keys.items() if key not in known})
+        known = set(self.images)  # others may have stored the same meanwhile
+        self.images += [key for key in keys.values() if key not in known]
+        return keys
 
     async def progress(self, done: int, total: int) -> None:
         await self._tell(done, total)

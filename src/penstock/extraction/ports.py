@@ -46,6 +46,9 @@ class Notebook(Protocol):
     async def add_image(self, name: str, data: bytes) -> str:
         """Store a picture; returns its key in the object store."""
 
+    async def add_images(self, pictures: Mapping[str, bytes]) -> Mapping[str, str]:
+        """Store several pictures by name, which costs less than one by one; returns their keys."""
+
     async def progress(self, done: int, total: int) -> None:
         """Pages read so far. Also a sign of life: a stage that gives none for long is ended."""
 

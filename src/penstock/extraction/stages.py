@@ -137,7 +137,7 @@ async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, r
     if markdown is None:
         markdown = await _written(folder, notebook)
     key = folder.key(f"document-{notebook.token:08}.md")
-    await folder.store.put_many(last | {key: markdown.encode(errors="replace")})
+    await folder.store.put_all(last | {key: markdown.encode(errors="replace")})
     if last:
         failpoints.reach("etl.pages_stored")
     failpoints.reach("etl.markdown_stored")

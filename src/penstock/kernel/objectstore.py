@@ -49,8 +49,8 @@ class ObjectStore(Protocol):
     async def put(self, key: str, body: Body) -> None:
         """Write or replace an object."""
 
-    async def put_many(self, objects: Mapping[str, bytes]) -> None:
-        """As `put` of each; when it fails some of them may be there."""
+    async def put_all(self, objects: Mapping[str, bytes]) -> None:
+        """As `put` of each, in no order, for less: when it fails, any of them may have been written."""
 
     async def put_file(self, key: str, path: Path) -> None:
         """As `put` of a file that nobody will change any more: where possible it is shared instead of copied."""

@@ -27,7 +27,7 @@ from penstock.pdf.ocr.settings import OcrSettings
 from penstock.pdf.pages.images import ImageBytes, is_speck
 from penstock.pdf.pages.model import Page
 from penstock.pdf.settings import PdfSettings
-from penstock.pdf.steps import PICTURES_MISSING, UNREADABLE, Step
+from penstock.pdf.steps import PICTURES_MISSING, UNREADABLE, Step, is_sound, with_told_before
 
 log = structlog.get_logger(__name__)
 
@@ -146,7 +146,7 @@ class PageReader:
                 "penstock.pdf.pages.images:images_bytes", page.number, wanted[:ask], _STEPS_BYTES - _MiB,
                 files=[path], limits=self._text_limits(), returns=dict[str, ImageBytes],
             )  # fmt: skip
-            got = outcome.value or {}
+            got = {id_: picture for id_, picture in (outcome.value or {}).items() if is_sound(picture)}
             found |= got
             room -= sum(len(each.data) for each in got.values())
             if not got and ask == 1:
@@ -186,7 +186,7 @@ class PageReader:
             steps = outcome.value
             run.overlong += outcome.ending is Ending.TIMED_OUT
             if steps is not None and _continues(steps, first, until):
-                for step in steps:
+                for step in with_told_before(steps):
                     await run.pass_on(step)
                 first += len(steps)
             elif pictures or until > first:

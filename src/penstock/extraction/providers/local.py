@@ -1,7 +1,5 @@
 """The provider that needs nobody else: the text layer as it is, scans by OCR, tables by the table finder."""
 
-import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -10,9 +8,7 @@ from typing import Protocol
 import penstock
 from penstock.extraction.ports import Document, Notebook, Reading
 from penstock.pdf.pages.images import ImageBytes
-from penstock.pdf.pages.model import Image, Page
-
-_AT_ONCE = 4
+from penstock.pdf.pages.model import Page
 
 
 class Reader(Protocol):
@@ -60,12 +56,9 @@ class LocalProvider:
 
 async def _store_pictures(page: Page, found: Mapping[str, ImageBytes], notebook: Notebook) -> None:
     """Named by their content: a logo that stands on every page is stored once. A picture's own page has none."""
-
-    async def store(image: Image, picture: ImageBytes) -> None:
-        kind = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-        name = f"{hashlib.sha256(picture.data).hexdigest()[:32]}.{kind}"
-        image.key = await notebook.add_image(name, picture.data)
-
-    placed = [image for image in page.images if image.id in found]
-    for start in range(0, len(placed), _AT_ONCE):  # a store is asked for several at once: most of a put is waiting
-        await asyncio.gather(*(store(image, found[image.id]) for image in placed[start : start + _AT_ONCE]))
+    if not found:
+        return
+    keys = await notebook.add_images({picture.name: picture.data for picture in found.values()})
+    for image in page.images:
+        if image.id in found:
+            image.key = keys[found[image.id].name]

@@ -27,6 +27,7 @@ from penstock.kernel.objectstores.reading import Reading, wrapped
 
 _PART_BYTES = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 4  # bounds memory to 32 MiB per stream
+_PUTS_AT_ONCE = 8
 _CLIENT = {
     "connect_timeout": timedelta(seconds=5),
     "read_timeout": timedelta(seconds=30),
@@ -48,9 +49,14 @@ class CloudStore(Reading):
         with wrapped(check_key(key), writing=True):
             await self._send(key, body if isinstance(body, bytes) else pieces_of(body))
 
-    async def put_many(self, objects: Mapping[str, bytes]) -> None:
-        for key, body in objects.items():
-            await self.put(key, body)
+    async def put_all(self, objects: Mapping[str, bytes]) -> None:
+        waiting = iter(objects.items())
+
+        async def put_some() -> None:
+            for key, body in waiting:
+                await self.put(key, body)
+
+        await asyncio.gather(*(put_some() for _ in range(min(_PUTS_AT_ONCE, len(objects)))))
 
     async def put_file(self, key: str, path: Path) -> None:
         await self.put(key, path)

@@ -13,9 +13,10 @@ import os
 import stat
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from io import RawIOBase
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -29,6 +30,7 @@ from penstock.kernel.objectstore import Body, ContentRef, SignedMethod, check_ke
 from penstock.kernel.objectstores.pieces import pieces_of
 from penstock.kernel.objectstores.reading import TEMPORARY, Reading, wrapped
 
+_OPEN_AT_ONCE = 32
 Placed = TypeVar("Placed")
 _NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOENT, errno.ENOTSUP}
 
@@ -51,11 +53,11 @@ class LocalStore(Reading):
             async with self._written(body) as temporary:
                 await asyncio.to_thread(_replace, temporary, target)
 
-    async def put_many(self, objects: Mapping[str, bytes]) -> None:
-        """One trip to a thread, and one sync for each directory."""
-        targets = {self._root / check_key(key): body for key, body in objects.items()}
-        with wrapped(next(iter(objects), ""), writing=True):
-            await asyncio.to_thread(_put_many, self._temporary, targets)
+    async def put_all(self, objects: Mapping[str, bytes]) -> None:
+        targets = iter([(self._root / check_key(key), body) for key, body in objects.items()])
+        while some := dict(islice(targets, _OPEN_AT_ONCE)):
+            with wrapped(next(iter(objects)), writing=True):
+                await asyncio.to_thread(_put_all, some, self._temporary)
 
     async def put_file(self, key: str, path: Path) -> None:
         """A second name for the file where its device is ours; a copy elsewhere."""
@@ -142,26 +144,25 @@ def _put(body: bytes, temporary: Path, target: Path, place: Callable[[Path, Path
         temporary.unlink(missing_ok=True)
 
 
-def _put_many(folder: Path, targets: Mapping[Path, bytes]) -> None:
-    """All are written before the first gets its name."""
-    written, changed = {folder / uuid4().hex: target for target in targets}, set[Path]()
+def _put_all(objects: Mapping[Path, bytes], directory: Path) -> None:
+    """All are written before the first is waited for: a file system makes them durable together."""
+    temporaries, changed = {target: directory / uuid4().hex for target in objects}, set[Path]()
     try:
-        for temporary, body in zip(written, targets.values(), strict=True):
-            _write(temporary, body)
-        for temporary, target in written.items():
+        with ExitStack() as opened:
+            files = []
+            for target, temporary in temporaries.items():
+                files.append(opened.enter_context(temporary.open("xb", buffering=0)))
+                _write_all(files[-1], objects[target])
+            for file in files:
+                os.fsync(file.fileno())
+        for target, temporary in temporaries.items():
             changed |= {target.parent, *_made_directories(target.parent)}
             temporary.replace(target)
     finally:
-        for parent in changed:  # also when it fails in the middle: others rely on a directory that is there
-            _sync_directory(parent)
-        for temporary in written:
+        for folder in changed:  # also when it fails in the middle: others rely on a directory that is there
+            _sync_directory(folder)
+        for temporary in temporaries.values():
             temporary.unlink(missing_ok=True)
-
-
-def _write(path: Path, body: bytes) -> None:
-    with path.open("xb", buffering=0) as file:
-        _write_all(file, body)
-        os.fsync(file.fileno())
 
 
 def _peek(path: Path, length: int) -> tuple[int, bytes]:

@@ -3,12 +3,14 @@
 Ids follow the order of the page's content, so the same id names the same image whenever the same bytes are read.
 """
 
-import ctypes
+import hashlib
 import io
 import math
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, BinaryIO
 
 import msgspec
@@ -20,49 +22,65 @@ from penstock.pdf.matrices import Matrix, bounds_of, matrix_of, times
 from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.model import Image
 from penstock.pdf.pages.objects import Objects, handle_of, objects_of
+from penstock.pdf.pages.pixels import decoded_data, drawn_alone, filters_of, is_cut, raw_data
 from penstock.pdf.pages.png import png_of
 from penstock.pdf.pages.sheet import Sheet, sheet_of
+from penstock.pdf.pages.streams import Streams
 
 MOST_IMAGES = 500
 _SPECK = 16  # pixels
 _MOST_PIXELS = 16_000_000
 _PHOTO = 1_000_000  # pixels from which on an opaque picture is better off as JPEG
+_RGB = 3  # channels
+_KEPT = 1 << 20  # bytes: larger pictures are not kept for a second page
+_JPEG, _JPEG_START = b"DCTDecode", b"\xff\xd8"
 _DIRECT = (
     raw.FPDF_COLORSPACE_DEVICEGRAY, raw.FPDF_COLORSPACE_DEVICERGB,
     raw.FPDF_COLORSPACE_CALGRAY, raw.FPDF_COLORSPACE_CALRGB, raw.FPDF_COLORSPACE_ICCBASED,
 )  # fmt: skip
-Placed = list[tuple[Image, Any]]
 
 
 class NoSuchImage(Exception):
     """The page or the image is not there, or PDFium cannot decode it."""
 
 
-@dataclass(slots=True)
-class Room:
-    """What pictures may still take of a call."""
-
-    left: int  # bytes
-    until: float  # of the monotonic clock
-
-
 class ImageBytes(msgspec.Struct):
     """A picture as a file: PNG, or JPEG where it is one already or is large and opaque."""
 
-    data: bytes
+    data: bytes  # empty where the answer has had the same picture before
     media_type: str
     width: int
     height: int
+    name: str = ""  # by the content
+
+
+@dataclass(slots=True)
+class Room:
+    """What pictures may still take of a call, and which it has made already."""
+
+    left: int  # bytes
+    until: float  # of the monotonic clock
+    streams: Streams
+    made: dict[int, ImageBytes] = field(default_factory=dict)  # by where their stream lies
+    told: set[str] = field(default_factory=set)  # names
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An image as PDFium has it."""
+
+    item: Any
+    about: Any
+
+
+Placed = list[tuple[Image, Shown]]
 
 
 def image_bytes(file: BinaryIO, page_number: int, image_id: str) -> ImageBytes:
     """The picture itself, at its own resolution as far as that is bounded, with the holes that its mask cuts."""
-    with opened_document(file) as document, opened_as_shown(document, page_number - 1) as page:
-        if page is None:
-            raise NoSuchImage(f"page {page_number}")
-        for image, item in placed(page, objects_of(page), sheet_of(page)):
-            if image.id == image_id:
-                return _picture(document, page, item)
+    for image, make in _makers(file, page_number):
+        if image.id == image_id:
+            return make()
     raise NoSuchImage(f"page {page_number}, {image_id}")
 
 
@@ -70,18 +88,26 @@ def images_bytes(file: BinaryIO, page_number: int, wanted: list[str], most_bytes
     """Several pictures of one page, as many as fit; one that cannot be decoded is left out."""
     found: dict[str, ImageBytes] = {}
     room = most_bytes
+    for image, make in _makers(file, page_number):
+        if image.id not in wanted:
+            continue
+        with suppress(NoSuchImage):
+            made = make()
+            if len(made.data) <= room:
+                found[image.id] = made
+                room -= len(made.data)
+    return found
+
+
+def _makers(file: BinaryIO, page_number: int) -> Iterator[tuple[Image, Callable[[], ImageBytes]]]:
+    """The images of a page, each with what makes its picture as long as the next is not asked for."""
     with opened_document(file) as document, opened_as_shown(document, page_number - 1) as page:
         if page is None:
             raise NoSuchImage(f"page {page_number}")
-        for image, item in placed(page, objects_of(page), sheet_of(page)):
-            if image.id not in wanted:
-                continue
-            with suppress(NoSuchImage):
-                made = _picture(document, page, item)
-                if len(made.data) <= room:
-                    found[image.id] = made
-                    room -= len(made.data)
-    return found
+        with closing(Streams(file)) as streams:
+            for image, shown in placed(page, objects_of(page), sheet_of(page)):
+                source = Source(document, page, streams)
+                yield image, partial(source.picture, shown)
 
 
 def is_speck(image: Image) -> bool:
@@ -95,16 +121,21 @@ def pictures_of(document: Any, page: Any, images: Placed, room: Room) -> dict[st
     The last that is done with a page: an image is drawn by itself, with another matrix.
     """
     found: dict[str, ImageBytes] = {}
-    for image, item in images[:MOST_IMAGES]:
+    source = Source(document, page, room.streams, room.made)
+    for image, shown in images[:MOST_IMAGES]:
         if is_speck(image):
             continue
         if time.monotonic() > room.until:
             return None
         with suppress(NoSuchImage):
-            found[image.id] = _picture(document, page, item)
-            room.left -= len(found[image.id].data)
+            made = source.picture(shown)
+            if made.name in room.told:
+                made = msgspec.structs.replace(made, data=b"")
+            found[image.id] = made
+            room.left -= len(made.data)
         if room.left < 0:
             return None
+    room.told |= {each.name for each in found.values()}
     return found
 
 
@@ -121,7 +152,7 @@ def placed(page: Any, objects: Objects, sheet: Sheet) -> Placed:
         about = _about(item, page)
         is_mask = about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN and about.bits_per_pixel == 1
         image = Image(f"i{len(found) + 1}", box, about.width, about.height, is_mask=is_mask)
-        found.append((image, item))
+        found.append((image, Shown(item, about)))
     return found
 
 
@@ -136,57 +167,67 @@ def _about(item: Any, page: Any) -> Any:
     return about
 
 
-def _picture(document: Any, page: Any, item: Any) -> ImageBytes:
-    about = _about(item, page)
-    width, height = max(1, about.width), max(1, about.height)
-    scale = min(1.0, math.sqrt(_MOST_PIXELS / (width * height)))
-    matrix = raw.FS_MATRIX(max(1.0, width * scale), 0, 0, max(1.0, height * scale), 0, 0)
-    raw.FPDFPageObj_SetMatrix(item, matrix)
-    picture = _rendered(raw.FPDFImageObj_GetRenderedBitmap(document, page, item))
-    if picture is None:
-        raise NoSuchImage("PDFium cannot decode it")
-    is_opaque = picture.mode != "RGBA" or picture.getchannel("A").getextrema() == (255, 255)
-    if is_opaque and about.colorspace in _DIRECT and _filters(item) == [b"DCTDecode"]:
-        return ImageBytes(_raw_data(item), "image/jpeg", about.width, about.height)
-    shown = picture.convert("RGB") if is_opaque else picture
-    if not (is_opaque and shown.width * shown.height > _PHOTO and about.bits_per_pixel != 1):
-        return ImageBytes(png_of(shown), "image/png", shown.width, shown.height)
-    data = io.BytesIO()
-    shown.save(data, "JPEG", quality=90)
-    return ImageBytes(data.getvalue(), "image/jpeg", shown.width, shown.height)
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Makes the pictures of a page."""
+
+    document: Any
+    page: Any
+    streams: Streams
+    made: dict[int, ImageBytes] = field(default_factory=dict)
+
+    def picture(self, shown: Shown) -> ImageBytes:
+        """One that was drawn with the same stream before is the same picture, unless the page adds or cuts."""
+        if not self._is_by_itself(shown):
+            return _named(self._decoded(shown))
+        stored = raw_data(shown.item)
+        places = self.streams.places(stored)
+        known = self.made.get(places[0]) if len(places) == 1 else None
+        if known is None:
+            is_plain = bool(places) and all(map(self.streams.is_unmasked, places))
+            known = _named((_own_jpeg(shown, stored) if is_plain else None) or self._decoded(shown))
+            if len(places) == 1 and len(known.data) < _KEPT:
+                self.made[places[0]] = known
+        return known
+
+    def _is_by_itself(self, shown: Shown) -> bool:
+        item, about = shown.item, shown.about
+        if about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN or raw.FPDFPageObj_HasTransparency(item):
+            return False
+        return not is_cut(item, about.width, about.height)
+
+    def _decoded(self, shown: Shown) -> ImageBytes:
+        about, item = shown.about, shown.item
+        width, height = max(1, about.width), max(1, about.height)
+        scale = min(1.0, math.sqrt(_MOST_PIXELS / (width * height)))
+        size = max(1.0, width * scale), max(1.0, height * scale)
+        pixels = drawn_alone(self.document, self.page, item, size)
+        if pixels is None:
+            raise NoSuchImage("PDFium cannot decode it")
+        is_opaque = pixels.shape[2] == _RGB
+        if is_opaque and (own := _own_jpeg(shown, raw_data(item))) is not None:
+            return own
+        height, width, _ = pixels.shape
+        if not (is_opaque and width * height > _PHOTO and about.bits_per_pixel != 1):
+            return ImageBytes(png_of(pixels), "image/png", width, height)
+        data = io.BytesIO()
+        Picture.fromarray(pixels).save(data, "JPEG", quality=90)
+        return ImageBytes(data.getvalue(), "image/jpeg", width, height)
 
 
-def _rendered(bitmap: Any) -> Picture.Image | None:
-    if not bitmap:
+def _own_jpeg(shown: Shown, stored: bytes) -> ImageBytes | None:
+    """The file's own JPEG, where it says all of the picture."""
+    about = shown.about
+    if about.colorspace not in _DIRECT or not about.bits_per_pixel:
         return None
-    try:
-        width, height = raw.FPDFBitmap_GetWidth(bitmap), raw.FPDFBitmap_GetHeight(bitmap)
-        stride = raw.FPDFBitmap_GetStride(bitmap)
-        pixels = ctypes.string_at(raw.FPDFBitmap_GetBuffer(bitmap), stride * height)
-        kind = raw.FPDFBitmap_GetFormat(bitmap)
-    finally:
-        raw.FPDFBitmap_Destroy(bitmap)
-    modes = {
-        raw.FPDFBitmap_Gray: ("L", "L"),
-        raw.FPDFBitmap_BGR: ("RGB", "BGR"),
-        raw.FPDFBitmap_BGRx: ("RGB", "BGRX"),
-        raw.FPDFBitmap_BGRA: ("RGBA", "BGRA"),
-    }
-    mode, order = modes.get(kind, ("RGBA", "BGRA"))
-    return Picture.frombuffer(mode, (width, height), pixels, "raw", order, stride, 1)
+    names = filters_of(shown.item)
+    if names[-1:] != [_JPEG]:
+        return None
+    data = stored if names == [_JPEG] else decoded_data(shown.item)
+    return ImageBytes(data, "image/jpeg", about.width, about.height) if data.startswith(_JPEG_START) else None
 
 
-def _filters(item: Any) -> list[bytes]:
-    names = []
-    for index in range(max(0, raw.FPDFImageObj_GetImageFilterCount(item))):
-        name = ctypes.create_string_buffer(64)
-        raw.FPDFImageObj_GetImageFilter(item, index, name, len(name))
-        names.append(name.value)
-    return names
-
-
-def _raw_data(item: Any) -> bytes:
-    size = raw.FPDFImageObj_GetImageDataRaw(item, None, 0)
-    data = ctypes.create_string_buffer(size)
-    raw.FPDFImageObj_GetImageDataRaw(item, data, size)
-    return data.raw
+def _named(made: ImageBytes) -> ImageBytes:
+    kind = made.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    made.name = f"{hashlib.sha256(made.data).hexdigest()[:32]}.{kind}"
+    return made

@@ -7,21 +7,22 @@ import struct
 import zlib
 
 import numpy as np
-from PIL import Image as Picture
+from numpy.typing import NDArray
 
-_COLOURS = {"RGB": 2, "RGBA": 6}  # as PNG numbers them, eight bits each
+_COLOURS = {3: 2, 4: 6}  # channels, and as PNG numbers them, eight bits each
 _UP = 2  # the filter
 _LEVEL = 1
 
 
-def png_of(picture: Picture.Image) -> bytes:
-    """Of a picture in RGB or RGBA."""
-    rows = np.asarray(picture).reshape(picture.height, -1)
-    told = np.empty((rows.shape[0], rows.shape[1] + 1), np.uint8)
+def png_of(pixels: NDArray[np.uint8]) -> bytes:
+    """Of rows and columns of red, green, blue, with alpha or without."""
+    height, width, channels = pixels.shape
+    rows = pixels.reshape(height, -1)
+    told = np.empty((height, rows.shape[1] + 1), np.uint8)
     told[:, 0] = _UP
     told[0, 1:] = rows[0]
     np.subtract(rows[1:], rows[:-1], out=told[1:, 1:])  # around 256, as PNG wants it
-    header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, _COLOURS[picture.mode], 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOURS[channels], 0, 0, 0)
     parts = (b"IHDR", header), (b"IDAT", zlib.compress(told.data, _LEVEL)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
 

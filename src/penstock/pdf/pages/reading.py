@@ -5,6 +5,7 @@ the caller goes on from there. PDFium sees only files that the inspection has pa
 """
 
 import time
+from contextlib import closing
 from typing import Any, BinaryIO
 
 import msgspec
@@ -17,6 +18,7 @@ from penstock.pdf.pages.objects import objects_of
 from penstock.pdf.pages.regions import Regions
 from penstock.pdf.pages.rulings import drawn_of
 from penstock.pdf.pages.sheet import sheet_of
+from penstock.pdf.pages.streams import Streams
 from penstock.pdf.pages.text import read_text
 
 UNREADABLE = "unreadable"
@@ -56,10 +58,10 @@ def read_pages(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -
     """Pages `first` to `last`, both from 1 and included, or as many of them as the options allow; at least one."""
     bounds = msgspec.convert(options, ReadOptions)
     begun = time.monotonic()
-    room = Room(bounds.picture_bytes, begun + bounds.seconds)
+    room = Room(bounds.picture_bytes, begun + bounds.seconds, Streams(file))
     drafts: list[PageDraft] = []
     spans = 0
-    with opened_document(file) as document:
+    with opened_document(file) as document, closing(room.streams):
         for number in range(first, last + 1):
             turn = time.monotonic()
             with opened_as_shown(document, number - 1) as page:

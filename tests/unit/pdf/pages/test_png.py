@@ -3,6 +3,7 @@
 import io
 import random
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -15,5 +16,5 @@ class TestWriting:
     def test_a_reader_finds_every_pixel(self, mode, size):
         rows = random.Random(7).randbytes(size[0] * size[1] * len(mode))
         picture = Image.frombytes(mode, size, rows)
-        read = Image.open(io.BytesIO(png_of(picture)))
+        read = Image.open(io.BytesIO(png_of(np.asarray(picture))))
         assert (read.format, read.mode, read.size, read.tobytes()) == ("PNG", mode, size, rows)
