@@ -169,6 +169,23 @@ class TestPutting:
         assert await store.get("once") == f"{won.index(True)}".encode()
 
 
+class TestSeveralAtOnce:
+    async def test_each_is_there_afterwards(self, store):
+        await store.put("a/7", b"old")
+        await store.put_all({f"{'ab'[n % 2]}/{n}": bytes([n]) for n in range(40)})
+        assert [await store.get(f"{'ab'[n % 2]}/{n}") for n in (0, 7, 39)] == [b"\0", b"\7", bytes([39])]
+        assert len(await keys_of(store)) == 41
+
+    async def test_one_key_that_no_store_should_hold_is_refused(self, store):
+        with pytest.raises(PenstockError) as refused:
+            await store.put_all({"a": b"1", "../b": b"2"})
+        assert refused.value.code is error_codes.REQUEST_INVALID
+
+    async def test_none_are_no_work(self, store):
+        await store.put_all({})
+        assert await keys_of(store) == []
+
+
 class TestFiles:
     """Files that go in without being read, and come out as files."""
 

@@ -56,7 +56,10 @@ class CloudStore(Reading):
             for key, body in waiting:
                 await self.put(key, body)
 
-        await asyncio.gather(*(put_some() for _ in range(min(_PUTS_AT_ONCE, len(objects)))))
+        putting = (put_some() for _ in range(min(_PUTS_AT_ONCE, len(objects))))
+        for ended in await asyncio.gather(*putting, return_exceptions=True):  # none goes on after we have raised
+            if isinstance(ended, BaseException):
+                raise ended
 
     async def put_file(self, key: str, path: Path) -> None:
         await self.put(key, path)

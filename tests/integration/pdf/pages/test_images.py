@@ -13,6 +13,11 @@ from penstock.pdf.pages.model import Ruling
 SQUARE = grey_image(photo(100, 100), 100, 100)
 
 
+def own_jpeg(more: str = "") -> bytes:
+    about = "/Type/XObject/Subtype/Image/Width 64/Height 48/ColorSpace/DeviceRGB/BitsPerComponent 8/Filter/DCTDecode"
+    return stream(jpeg(), about + more, packed=False)
+
+
 def near(found, expected) -> bool:
     return all(abs(a - b) < 0.002 for a, b in zip(found, expected, strict=True))
 
@@ -81,11 +86,7 @@ class TestBytes:
         return image_bytes
 
     async def test_a_jpeg_is_handed_out_as_it_is(self, image_bytes):
-        image = stream(
-            jpeg(), "/Type/XObject/Subtype/Image/Width 64/Height 48/ColorSpace/DeviceRGB/BitsPerComponent 8"
-            "/Filter/DCTDecode", packed=False,
-        )  # fmt: skip
-        found = (await image_bytes(picture_page("q 99 0 0 99 50 50 cm /I Do Q", image))).value
+        found = (await image_bytes(picture_page("q 99 0 0 99 50 50 cm /I Do Q", own_jpeg()))).value
         assert (found.media_type, found.data) == ("image/jpeg", jpeg())
 
     async def test_another_picture_becomes_a_png_of_its_own_size(self, image_bytes):
@@ -101,6 +102,26 @@ class TestBytes:
         found = (await image_bytes(picture_page("q 99 0 0 99 50 50 cm /I Do Q", image, {8: mask}))).value
         alpha = Picture.open(io.BytesIO(found.data)).getchannel("A")
         assert (alpha.getpixel((50, 10)), alpha.getpixel((50, 90))) == (0, 255)
+
+    @pytest.mark.parametrize("mask", ["/SMask 8 0 R", "/SM#61sk 8 0 R"])
+    async def test_a_jpeg_with_a_mask_is_not_handed_out_without_it(self, image_bytes, mask):
+        half = grey_image(bytes(5000) + b"\xff" * 5000, 100, 100)
+        found = (await image_bytes(picture_page("q 99 0 0 99 50 50 cm /I Do Q", own_jpeg(mask), {8: half}))).value
+        alpha = Picture.open(io.BytesIO(found.data)).getchannel("A")
+        assert (found.media_type, alpha.getpixel((30, 5)), alpha.getpixel((30, 42))) == ("image/png", 0, 255)
+
+    @pytest.mark.parametrize(
+        ("clip", "kind"),
+        [
+            ("50 50 99 99 re W n", "image/jpeg"),
+            ("0 0 595 842 re W n", "image/jpeg"),
+            ("50 50 60 99 re W n", "image/png"),
+            ("50 50 m 149 50 l 100 149 l W n", "image/png"),
+        ],
+    )
+    async def test_a_jpeg_of_which_the_page_shows_a_part_is_cut_as_there(self, image_bytes, clip, kind):
+        found = (await image_bytes(picture_page(f"q {clip} 99 0 0 99 50 50 cm /I Do Q", own_jpeg()))).value
+        assert found.media_type == kind
 
     @pytest.mark.parametrize(("image_id", "number"), [("i2", 1), ("x", 1), ("i1", 2), ("i1", 0)])
     async def test_an_image_that_is_not_there_is_named(self, image_bytes, image_id, number):
