@@ -138,7 +138,9 @@ class LocalStore(Reading):
 
 def _put(body: bytes, temporary: Path, target: Path, place: Callable[[Path, Path], Placed]) -> Placed:
     try:
-        _write(temporary, body)
+        with temporary.open("xb", buffering=0) as file:
+            _write_all(file, body)
+            os.fsync(file.fileno())
         return place(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
