@@ -24,10 +24,11 @@ from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.settings import SettingsGroup, display
 from penstock.kernel.statemachine import Machine, diagram
 from penstock.kernel.workers import WORKER
+from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO
 from penstock.uploads.tus.states import UPLOAD
 
 DOCS = Path(__file__).parent
-MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN, ETL_TASK)
+MACHINES = (WORKER, UPLOAD, JOB, PAGE, PLAN, SLICE, TASK, RUN, ETL_TASK, DIRECT_UPLOAD, VIDEO)
 _WORDS = {str: "text", int: "number", float: "number", bool: "yes or no", timedelta: "duration", datetime: "time"}
 _MADE = "<!-- Made from code by `make docs`; do not edit. -->"
 

@@ -29,6 +29,7 @@ from penstock.kernel.workers import WorkerSettings
 from penstock.llm import LlmSettings
 from penstock.pdf import PdfSettings
 from penstock.pdf.ocr.settings import OcrSettings
+from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.tus import UploadSettings
 
 
@@ -42,6 +43,7 @@ class Settings:
     streams: StreamSettings
     workers: WorkerSettings
     uploads: UploadSettings
+    direct: DirectSettings
     orphans: OrphanSettings
     relay: RelaySettings
     scheduler: SchedulerSettings

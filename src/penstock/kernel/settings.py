@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import SecretStr, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -194,6 +194,8 @@ def display(value: Any) -> str:
         return ""
     if isinstance(value, timedelta):
         return _duration(value.total_seconds())
+    if isinstance(value, tuple):  # as it would be set
+        return TypeAdapter(type(value)).dump_json(value).decode()
     return mask_url(str(value))
 
 

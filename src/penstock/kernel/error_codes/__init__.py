@@ -4,6 +4,7 @@ Codes are frozen once released. HTTP statuses are the edge's affair (`api/http_s
 page `docs/errors.md` shows both together.
 """
 
+from penstock.kernel.error_codes.direct import *  # noqa: F403
 from penstock.kernel.error_codes.documents import *  # noqa: F403
 from penstock.kernel.error_codes.everywhere import *  # noqa: F403  every code is used as error_codes.X
 from penstock.kernel.error_codes.extraction import *  # noqa: F403

@@ -6,6 +6,7 @@ merchant, goes through `acting_for`, which writes the audit log.
 
 from penstock.kernel.identity.caller import ID_PATTERN, Caller, Role
 from penstock.kernel.identity.impersonation import acting_for
+from penstock.kernel.identity.jwks import PublishedKeys
 from penstock.kernel.identity.settings import IdentitySettings
 from penstock.kernel.identity.sign_in import make_sign_in_code, redeem
 from penstock.kernel.identity.tokens import Identity, issue_token
@@ -15,6 +16,7 @@ __all__ = [
     "Caller",
     "Identity",
     "IdentitySettings",
+    "PublishedKeys",
     "Role",
     "acting_for",
     "issue_token",

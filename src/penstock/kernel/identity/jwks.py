@@ -27,8 +27,8 @@ Key = tuple[str | None, str, Any]  # key id, algorithm, public key
 class PublishedKeys:
     """`find` gives the key for a token's header, or None when the provider knows no such key."""
 
-    def __init__(self, settings: IdentitySettings, clock: Clock) -> None:
-        self._url = settings.jwks_url
+    def __init__(self, url: str, settings: IdentitySettings, clock: Clock) -> None:
+        self._url = url
         self._timeout = settings.jwks_timeout.total_seconds()
         self._refresh = settings.jwks_refresh.total_seconds()
         self._floor = settings.jwks_floor.total_seconds()

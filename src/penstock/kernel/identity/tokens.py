@@ -38,7 +38,7 @@ class Identity:
     def __init__(self, settings: IdentitySettings, clock: Clock) -> None:
         self._settings = settings
         self._secret = settings.secret.get_secret_value()
-        self._published = PublishedKeys(settings, clock) if settings.jwks_url else None
+        self._published = PublishedKeys(settings.jwks_url, settings, clock) if settings.jwks_url else None
         self._clock = clock
         self._known: dict[str, Caller] = {}  # signed with our own secret, which stays the same while we run
 

@@ -1,0 +1,165 @@
+"""An object is whole in the bucket: is it what was announced?
+
+Told by a notification or found by looking, it ends here, once per generation: inbox, upload, video and events in the
+caller's transaction. Right: the upload is complete. Wrong: it has failed, the video stays where it was, and the
+object will be moved aside. What nobody announced is noted and left alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+import structlog
+
+from penstock.kernel import error_codes
+from penstock.kernel.db import Tx, server_time
+from penstock.kernel.errors import ErrorCode
+from penstock.kernel.events import Event
+from penstock.kernel.inbox import first_time
+from penstock.kernel.outbox import announce
+from penstock.kernel.statemachine import Step, enter, move
+from penstock.uploads.direct import store
+from penstock.uploads.direct.ports import ObjectFacts
+from penstock.uploads.direct.settings import DirectSettings, Policy
+from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO, DirectStatus, VideoStatus
+
+log = structlog.get_logger(__name__)
+By = Literal["callback", "reconciler"]
+
+
+class Outcome(StrEnum):
+    """What came of an object."""
+
+    COMPLETED = "completed"  # it is what was announced
+    MISMATCH = "mismatch"  # it is not
+    DUPLICATE = "duplicate"  # that was known
+    UNKNOWN = "unknown"  # nobody announced it
+    SUPERSEDED = "superseded"  # it replaced one that was complete; that one counts
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An object, and how we know of it."""
+
+    facts: ObjectFacts
+    by: By
+    reference: str  # gs://bucket/object
+    message_id: str | None = None
+
+
+async def finish(tx: Tx, settings: DirectSettings, news: News) -> Outcome:
+    facts = news.facts
+    key = f"{facts.bucket}/{facts.name}#{facts.generation}"
+    seen = {"size": facts.size, "md5": facts.md5_hex, "content_type": facts.content_type, "by": news.by}
+    if not await first_time(tx, "gcs", key, message_id=news.message_id, payload=seen):
+        return Outcome.DUPLICATE
+    row = await store.lock_object(tx, facts.bucket, facts.name)
+    if row is None:
+        return Outcome.UNKNOWN
+    if row["status"] == DirectStatus.COMPLETED:
+        return Outcome.SUPERSEDED
+    fault = _fault(row, facts, _policy(settings, row))
+    if fault is not None:
+        await _fail(tx, row, news, fault)
+        return Outcome.MISMATCH
+    await _complete(tx, row, news, _policy(settings, row))
+    return Outcome.COMPLETED
+
+
+def _policy(settings: DirectSettings, row: Mapping[str, Any]) -> Policy | None:
+    """None: the policy was taken out of the settings meanwhile."""
+    return next((policy for policy in settings.policies if policy.name == row["policy"]), None)
+
+
+def _fault(row: Mapping[str, Any], facts: ObjectFacts, policy: Policy | None) -> ErrorCode | None:
+    if facts.md5_hex is None:
+        return error_codes.MD5_MISSING
+    if facts.md5_hex != row["content_md5"]:
+        return error_codes.MD5_MISMATCH
+    if row["expected_size"] and row["expected_size"] != facts.size:
+        return error_codes.SIZE_MISMATCH
+    if policy is not None and facts.size > policy.largest:
+        return error_codes.FILE_SIZE_EXCEEDED
+    if facts.content_type is not None and facts.content_type.partition(";")[0].strip().lower() != row["content_type"]:
+        return error_codes.CONTENT_TYPE_MISMATCH
+    return None
+
+
+def _seen(facts: ObjectFacts) -> dict[str, Any]:
+    return {
+        "size_bytes": facts.size, "gcs_generation": facts.generation, "gcs_etag": facts.etag,
+        "md5_hash": facts.md5_hex, "crc32c": facts.crc32c,
+    }  # fmt: skip
+
+
+async def _fail(tx: Tx, row: dict[str, Any], news: News, fault: ErrorCode) -> None:
+    facts, upload_id = news.facts, str(row["upload_id"])
+    log.warning("direct.mismatch", upload=upload_id, code=fault.code, generation=facts.generation)
+    if row["status"] == DirectStatus.FAILED:
+        await store.set_aside(tx, row["upload_id"], facts)
+        return
+    now = await server_time(tx)
+    step = Step(
+        upload_id, DirectStatus(row["status"]), DirectStatus.FAILED, by=news.by, trigger="mismatch",
+        payload={**store.announced(row), "error_code": fault.code},
+        changes={
+            **_seen(facts), "error_code": fault.code, "error_message": fault.message.en, "updated_at": now,
+            "aside_generation": facts.generation, "due_at": now, "looks": 0,
+        },
+    )  # fmt: skip
+    await move(tx, DIRECT_UPLOAD, step)
+
+
+async def _complete(tx: Tx, row: dict[str, Any], news: News, policy: Policy | None) -> None:
+    becomes = policy.becomes if policy else "nothing"
+    video = await _video(tx, row, news) if becomes == "video" else None
+    now = await server_time(tx)
+    video_id = video["video_id"] if video else None
+    facts = {**store.announced(row), "size_bytes": news.facts.size, "reference": news.reference,
+             "video_id": str(video_id) if video_id else None}  # fmt: skip
+    step = Step(
+        str(row["upload_id"]), DirectStatus(row["status"]), DirectStatus.COMPLETED, by=news.by, trigger="arrived",
+        payload=facts,
+        changes={
+            **_seen(news.facts), "completed_at": now, "updated_at": now, "video_id": video_id, "looks": 0,
+            "due_at": None if becomes == "nothing" else now, "error_code": None, "error_message": None,
+            "aside_generation": None,
+        },
+    )  # fmt: skip
+    await move(tx, DIRECT_UPLOAD, step)
+    if video is not None:
+        told = Event(
+            "video.upload.completed", "video", str(video_id), facts, merchant_id=row["merchant_id"],
+            order_key=f"video:{video_id}",
+        )  # fmt: skip
+        await announce(tx, told)
+
+
+async def _video(tx: Tx, row: dict[str, Any], news: News) -> dict[str, Any]:
+    """The video that waited for this file, or a new one; it moves on."""
+    video = await store.lock_video(tx, row["video_id"]) if row["video_id"] else None
+    if video is None or video["status"] != VideoStatus.PENDING_UPLOAD:
+        video = await new_video(tx, row["user_id"], row["merchant_id"], row["original_filename"], by=news.by)
+    changes = {
+        "raw_file_reference": news.reference, "content_type": row["content_type"], "size_bytes": news.facts.size,
+        "declared_seconds": row["declared_seconds"], "updated_at": await server_time(tx),
+    }  # fmt: skip
+    step = Step(
+        str(video["video_id"]), VideoStatus.PENDING_UPLOAD, VideoStatus.PROCESSING, by=news.by, trigger="file_arrived",
+        payload={"video_id": str(video["video_id"]), "upload_id": str(row["upload_id"])}, changes=changes,
+    )  # fmt: skip
+    return await move(tx, VIDEO, step)
+
+
+async def new_video(tx: Tx, user_id: UUID, merchant_id: str, title: str, *, by: str) -> dict[str, Any]:
+    """A video that waits for its file."""
+    values = {"user_id": user_id, "merchant_id": merchant_id, "title": title, "declared_seconds": None}
+    video = await store.insert_video(tx, values)
+    step = Step(
+        str(video["video_id"]), None, VideoStatus.PENDING_UPLOAD, by=by, trigger="made", merchant_id=merchant_id,
+        payload={"video_id": str(video["video_id"]), "title": title},
+    )  # fmt: skip
+    await enter(tx, VIDEO, step)
+    return video

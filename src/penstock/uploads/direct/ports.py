@@ -1,0 +1,88 @@
+"""What direct uploads ask of a bucket, whoever runs it.
+
+Calls may take long and may fail with STORE_UNAVAILABLE: none is made inside a transaction. An object is named with
+its generation wherever one was seen, so that what is moved or fetched is what was looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What a bucket says of a finished object."""
+
+    bucket: str
+    name: str
+    generation: str
+    size: int
+    content_type: str | None
+    md5_hex: str | None  # None: the bucket does not know it
+    crc32c: str | None = None
+    etag: str | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStart:
+    """How a phone begins a session: a POST to `url` with exactly these headers, before `expires_at`."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str]
+    expires_at: datetime
+
+
+class Bucket(Protocol):
+    """One bucket: sessions begin with a signed POST, and the bucket tells us when an object is whole."""
+
+    name: str
+
+    def reference(self, object_name: str) -> str:
+        """`gs://bucket/object`."""
+
+    async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
+        """Only while no such object exists will the session end well."""
+
+    async def find(self, object_name: str) -> ObjectFacts | None:
+        """The object that has this name now."""
+
+    async def fetch(self, found: ObjectFacts, to: Path) -> None:
+        """Its bytes, whole and synced; NOT_FOUND when that generation is gone."""
+
+    async def move_aside(self, object_name: str, generation: str, to: str) -> None:
+        """Keep that generation under another name and free its own; done already: nothing happens."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part that the bucket has."""
+
+    number: int
+    size: int
+    etag: str
+
+
+class PartBucket(Protocol):
+    """A bucket whose sessions are made of parts that we sign one by one, and that we ourselves complete."""
+
+    part_bytes: int
+
+    async def begin_parts(self, object_name: str, content_type: str) -> str:
+        """The id of a new multipart upload."""
+
+    async def sign_part(self, object_name: str, multipart_id: str, number: int) -> SignedStart:
+        """A PUT this time."""
+
+    async def parts(self, object_name: str, multipart_id: str) -> Sequence[Part] | None:
+        """What has arrived; None: there is no such upload any more."""
+
+    async def complete_parts(self, object_name: str, multipart_id: str, parts: Sequence[Part]) -> None:
+        """Only while no such object exists: DIRECT_OBJECT_EXISTS otherwise."""
+
+    async def abort_parts(self, object_name: str, multipart_id: str) -> None:
+        """Done already: nothing happens."""

@@ -1,0 +1,150 @@
+"""All SQL of direct uploads and videos."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.statemachine import Query, Step, enter_query
+from penstock.uploads.direct.ports import ObjectFacts
+from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
+
+Row = dict[str, Any]
+
+_BEGIN = (
+    "insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
+    " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, due_at)"
+    " values (%(upload_id)s, %(user_id)s, %(video_id)s, %(bucket)s, %(object_name)s, %(original_filename)s,"
+    " %(content_type)s, %(expected_size)s, %(content_md5)s, %(merchant_id)s, %(user_name)s, %(policy)s,"
+    " %(declared_seconds)s, now() + %(look_after)s) on conflict do nothing returning *"
+)
+
+
+def begin_query(values: Mapping[str, Any]) -> Query:
+    """No row: this user has announced this content before, or the video has another upload."""
+    step = Step(
+        str(values["upload_id"]), None, DirectStatus.PENDING, by="uploads", trigger="announced",
+        operator=values["user_name"], merchant_id=values["merchant_id"], payload=announced(values),
+    )  # fmt: skip
+    return enter_query(DIRECT_UPLOAD, step, _BEGIN, values)
+
+
+def announced(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What events say of an upload."""
+    return {
+        "upload_id": str(row["upload_id"]),
+        "user_id": str(row["user_id"]),
+        "policy": row["policy"],
+        "bucket": row["bucket"],
+        "object_name": row["object_name"],
+        "filename": row["original_filename"],
+    }
+
+
+async def of_content(tx: Tx, user_id: UUID, content_md5: str) -> Row | None:
+    return await fetch_one(
+        tx, "select * from catalog.uploads where user_id = %s and content_md5 = %s", (user_id, content_md5)
+    )
+
+
+async def find(tx: Tx, upload_id: UUID) -> Row | None:
+    return await fetch_one(tx, "select * from catalog.uploads where upload_id = %s", (upload_id,))
+
+
+async def lock(tx: Tx, upload_id: UUID) -> Row | None:
+    return await fetch_one(tx, "select * from catalog.uploads where upload_id = %s for update", (upload_id,))
+
+
+async def lock_object(tx: Tx, bucket: str, object_name: str) -> Row | None:
+    return await fetch_one(
+        tx, "select * from catalog.uploads where bucket = %s and object_name = %s for update", (bucket, object_name)
+    )
+
+
+async def fill_in(tx: Tx, upload_id: UUID, *, expected_size: int, video_id: UUID | None) -> Row | None:
+    """What the first announcement did not say, while the file has not come."""
+    return await fetch_one(
+        tx,
+        "update catalog.uploads set expected_size = case when expected_size = 0 then %(size)s else expected_size end,"
+        " video_id = coalesce(%(video)s, video_id), updated_at = now()"
+        " where upload_id = %(id)s and status in ('pending', 'uploading') returning *",
+        {"id": upload_id, "size": expected_size, "video": video_id},
+    )
+
+
+async def release_video(tx: Tx, video_id: UUID) -> None:
+    """Another file comes for the video: what has not come loses it."""
+    await tx.execute(
+        "update catalog.uploads set video_id = null, updated_at = now() where video_id = %s and status <> 'completed'",
+        (video_id,),
+    )
+
+
+async def set_aside(tx: Tx, upload_id: UUID, facts: ObjectFacts) -> None:
+    """One more object that is not what was announced, of an upload that has failed already."""
+    await tx.execute(
+        "update catalog.uploads set aside_generation = %s, due_at = now(), looks = 0, updated_at = now()"
+        " where upload_id = %s",
+        (facts.generation, upload_id),
+    )
+
+
+async def note_aside(tx: Tx, upload_id: UUID, generation: str, name: str) -> None:
+    """It has been moved: nothing is left to do, unless another came meanwhile."""
+    await tx.execute(
+        "update catalog.uploads set aside_name = %s, aside_generation = null,"
+        " due_at = nullif(due_at, case status when 'failed' then due_at end), updated_at = now()"
+        " where upload_id = %s and aside_generation = %s",
+        (name, upload_id, generation),
+    )
+
+
+async def page_of_uploads(
+    tx: Tx, merchant_id: str | None, before: tuple[datetime, UUID] | None, limit: int
+) -> list[Row]:
+    return await _page(tx, "uploads", "upload_id", merchant_id, (before, limit))
+
+
+async def page_of_videos(
+    tx: Tx, merchant_id: str | None, before: tuple[datetime, UUID] | None, limit: int
+) -> list[Row]:
+    return await _page(tx, "videos", "video_id", merchant_id, (before, limit))
+
+
+async def _page(
+    tx: Tx, table: str, key: str, merchant_id: str | None, place: tuple[tuple[datetime, UUID] | None, int]
+) -> list[Row]:
+    before, limit = place
+    moment, last = before or (None, None)
+    query = (
+        f"select * from catalog.{table} where (%(merchant)s::text is null or merchant_id = %(merchant)s)"  # noqa: S608  ours
+        f" and (%(moment)s::timestamptz is null or (created_at, {key}) < (%(moment)s, %(last)s::uuid))"
+        f" order by created_at desc, {key} desc limit %(limit)s"
+    )
+    return await fetch_all(tx, query, {"merchant": merchant_id, "moment": moment, "last": last, "limit": limit})
+
+
+async def insert_video(tx: Tx, values: Mapping[str, Any]) -> Row:
+    row = await fetch_one(
+        tx,
+        "insert into catalog.videos (user_id, merchant_id, title, declared_seconds)"
+        " values (%(user_id)s, %(merchant_id)s, %(title)s, %(declared_seconds)s) returning *",
+        values,
+    )
+    assert row is not None  # noqa: S101  returning
+    return row
+
+
+async def find_video(tx: Tx, video_id: UUID) -> Row | None:
+    return await fetch_one(tx, "select * from catalog.videos where video_id = %s", (video_id,))
+
+
+async def lock_video(tx: Tx, video_id: UUID) -> Row | None:
+    return await fetch_one(tx, "select * from catalog.videos where video_id = %s for update", (video_id,))
+
+
+async def bury(tx: Tx, source: str, reason: str, body: bytes) -> None:
+    await tx.execute(
+        "insert into catalog.dead_messages (source, reason, body) values (%s, %s, %s)", (source, reason, body)
+    )
