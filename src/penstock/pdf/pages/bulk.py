@@ -20,6 +20,10 @@ Codes = npt.NDArray[np.uint32]
 Counts = npt.NDArray[np.int64]
 
 _SLOTS = 4096
+_PALE = 245  # of 255
+_MOST_MARKS = 8
+_OC = "OC\0".encode("utf-16-le")
+_name = ctypes.create_string_buffer(64)
 _address, _int, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
@@ -51,6 +55,10 @@ _matrix = _direct("FPDFPageObj_GetMatrix", _int, _address, _address)
 _char_size = _direct("FPDFText_GetFontSize", ctypes.c_double)
 _render_mode = _direct("FPDFTextObj_GetTextRenderMode", _int, _address)
 _font = _direct("FPDFTextObj_GetFont", _size, _address)
+_fill_colour = _direct("FPDFPageObj_GetFillColor", _int, _address, _address, _address, _address, _address)
+_count_marks = _direct("FPDFPageObj_CountMarks", _int, _address)
+_mark = _direct("FPDFPageObj_GetMark", _size, _address, ctypes.c_ulong)
+_mark_name = _direct("FPDFPageObjMark_GetName", _int, _address, _address, ctypes.c_ulong, _address)
 _text = _direct("FPDFText_GetText", _int, _address, _int, _int, _address)
 
 
@@ -152,6 +160,30 @@ def looks_of(text_page: int, indices: Sequence[int], items: Sequence[int]) -> Lo
         np.fromiter(map(_render_mode, items), np.int64, count),
         list(map(_font, items)),
     )
+
+
+def are_pale(items: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of these objects are painted so that paper would not show them: white, or see-through."""
+    found = np.zeros((len(items), 4), np.uint32)
+    found[:, 3] = 255
+    at = found.ctypes.data
+    _run(map(_fill_colour, items, *(range(at + shift, at + shift + 16 * len(items), 16) for shift in (0, 4, 8, 12))))
+    pale: npt.NDArray[np.bool_] = (found[:, :3].min(1) >= _PALE) | (found[:, 3] <= 255 - _PALE)
+    return pale
+
+
+def are_optional(items: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of these objects belong to a layer that a viewer may have switched off."""
+    return np.fromiter((any(map(_is_layer, _marks_of(item))) for item in items), np.bool_, len(items))
+
+
+def _marks_of(item: int) -> Iterable[int]:
+    return (_mark(item, at) for at in range(min(_count_marks(item), _MOST_MARKS)))
+
+
+def _is_layer(mark: int) -> bool:
+    written = ctypes.c_ulong()
+    return bool(_mark_name(mark, _name, len(_name), ctypes.byref(written))) and _name.raw[: len(_OC)] == _OC
 
 
 def objects_of(page: int, count: int) -> list[tuple[int, int]]:

@@ -1,9 +1,10 @@
-"""A small grey picture of a page, asked two things: is there text in this part, and does text stand on ink?
+"""A small grey picture of a page, asked three things: is there text in this part, does text stand on ink, is it seen?
 
 Drawn only where the text layer leaves a doubt, and once per page.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from penstock.pdf.rendering import drawn
 
 _LONGER_SIDE = 700  # pixels of the whole page: letters of a printed page are five or more high
 _CONTRAST = 48
+_FAINT = 10
+_SMALLEST = 4.0  # pixels
 _STROKE = 5.0  # pixels: strokes of letters are shorter, shapes in photographs longer
 _SAMPLE = 300
 
@@ -43,10 +46,21 @@ class Ink:
             return False
         return marks.sum() / strokes < _STROKE and float((rows < 0.01).mean()) > 0.08
 
+    def shows(self, span: Span) -> bool:
+        """Whether there is anything to be seen where a span stands; too small for this picture counts as seen."""
+        part = _cut_of(self._whole, span.box)
+        if span.box.height * self._whole.shape[0] < _SMALLEST or part.size == 0:
+            return True
+        return int(part.max()) - int(part.min()) > _FAINT
+
+    @cached_property
+    def _whole(self) -> Shades:
+        return _grey(self._page, Box(0.0, 0.0, 1.0, 1.0))
+
     def share_of_standing(self, spans: Sequence[Span]) -> float:
         """The share of these spans that have something drawn under them, as text would be."""
         sample = spans[:: max(1, len(spans) // _SAMPLE)]
-        marks = _marks(_grey(self._page, Box(0.0, 0.0, 1.0, 1.0)))
+        marks = _marks(self._whole)
         stands = [0.03 < _mean(_cut_of(marks, span.box)) < 0.85 for span in sample]
         return sum(stands) / len(stands) if stands else 0.0
 

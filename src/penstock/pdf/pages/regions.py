@@ -51,6 +51,7 @@ class Regions:
         return Ink(self._page)
 
     def verdict(self) -> Verdict:
+        self._take_out_unseen()
         made = Verdict(list(self._layer.spans))
         good = [span for span in made.spans if span.id not in self._layer.garbled]
         self._judge_hidden(made, good)
@@ -59,6 +60,14 @@ class Regions:
         if made.needs_ocr != [_WHOLE]:
             self._judge_pictures(made, read)
         return made
+
+    def _take_out_unseen(self) -> None:
+        """White on white, see-through, or on a layer that is switched off: hidden by other means."""
+        layer = self._layer
+        unseen = {span.id for span in layer.spans if span.id in layer.doubted and not self._ink.shows(span)}
+        if unseen:
+            layer.hidden += [span for span in layer.spans if span.id in unseen]
+            layer.spans = [span for span in layer.spans if span.id not in unseen]
 
     @cached_property
     def _of_scans(self) -> list[Span]:

@@ -33,7 +33,7 @@ from penstock.pdf.pages.runs import Letters, Posts, Run, joined, lines_of, runs_
 from penstock.pdf.pages.sheet import Sheet
 
 _INVISIBLE = (raw.FPDF_TEXTRENDERMODE_INVISIBLE, raw.FPDF_TEXTRENDERMODE_CLIP)
-_STROKED = raw.FPDF_TEXTRENDERMODE_FILL_STROKE
+_STROKED, _OUTLINED = raw.FPDF_TEXTRENDERMODE_FILL_STROKE, raw.FPDF_TEXTRENDERMODE_STROKE
 _BOLD_NAME = re.compile(rb"bold|black|heavy|demi", re.IGNORECASE)
 _BOLD_WEIGHT = 600
 _TALL = 2.0  # sizes: a font that claims to be taller is asked for its ink
@@ -55,14 +55,17 @@ class Style:
     angle: int  # degrees clockwise, as displayed
     is_bold: bool
     is_hidden: bool
+    is_doubted: bool = False
 
 
 @dataclass(slots=True)
 class TextLayer:
-    """`spans` are seen, `hidden` are not. `garbled` are ids of spans of either kind whose letters mean nothing."""
+    """`spans` are seen, `hidden` are not; whether those of `doubted` (ids) are, only the drawn page tells.
+    `garbled` are ids of spans of either kind whose letters mean nothing."""
 
     spans: list[Span] = field(default_factory=list)
     hidden: list[Span] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)
     garbled: set[str] = field(default_factory=set)
     is_cut: bool = False
 
@@ -92,7 +95,7 @@ class _Reading:
         self._present = int(np.bitwise_or.reduce(self._kinds)) if count else 0  # kinds that the page has at all
         self._are_spaces = self._kinds & SPACE != 0
         self._styles: dict[Style, int] = {}
-        self._numbers: dict[tuple[float, int, bool, int], int] = {}
+        self._numbers: dict[tuple[float, int, bool, int, bool], int] = {}
         self._bold: dict[int, bool] = {}
 
     def layer(self, rulings: list[Ruling]) -> TextLayer:
@@ -217,7 +220,9 @@ class _Reading:
             return np.zeros(0, np.int64)
         starts = np.concatenate([[0], np.flatnonzero(objects[1:] != objects[:-1]) + 1])
         lengths = np.diff(np.append(starts, len(at)))
-        looks = bulk.looks_of(self._text_page, at[starts].tolist(), objects[starts].tolist())
+        items = objects[starts].tolist()
+        looks = bulk.looks_of(self._text_page, at[starts].tolist(), items)
+        doubted = bulk.are_pale(items) | bulk.are_optional(items)
         matrices = looks.matrices
         p, q, r, s, _, _ = self._sheet.matrix
         across, down = matrices[:, 0] * p + matrices[:, 1] * r, matrices[:, 0] * q + matrices[:, 1] * s
@@ -227,14 +232,15 @@ class _Reading:
         sizes = np.maximum(np.round(sizes * 2) / 2, 0.5)
         described = zip(
             sizes.tolist(), _angles(across, down).tolist(), map(self._is_bold, looks.fonts), looks.modes.tolist(),
-            strict=True,
+            doubted.tolist(), strict=True,
         )  # fmt: skip
         numbers = [self._numbers[each] if each in self._numbers else self._number(*each) for each in described]
         return np.repeat(np.array(numbers, np.int64), lengths)
 
-    def _number(self, size: float, angle: int, is_bold: bool, mode: int) -> int:
-        style = Style(size, angle, is_bold or mode == _STROKED, mode in _INVISIBLE)
-        number = self._numbers[size, angle, is_bold, mode] = self._styles.setdefault(style, len(self._styles))
+    def _number(self, size: float, angle: int, is_bold: bool, mode: int, is_doubted: bool) -> int:
+        style = Style(size, angle, is_bold or mode == _STROKED, mode in _INVISIBLE, is_doubted and mode != _OUTLINED)
+        number = self._styles.setdefault(style, len(self._styles))
+        self._numbers[size, angle, is_bold, mode, is_doubted] = number
         return number
 
     def _is_bold(self, font: int) -> bool:
@@ -327,6 +333,8 @@ def _add(layer: TextLayer, run: Run, style: Style, sheet: Sheet, number: int) ->
         return 0
     span = Span(f"s{number}", text, box, size=style.size, is_bold=style.is_bold or run.is_doubled)
     (layer.hidden if style.is_hidden else layer.spans).append(span)
+    if style.is_doubted and not style.is_hidden:
+        layer.doubted.add(span.id)
     if run.bad >= 3 and run.bad * 2 >= run.count:
         layer.garbled.add(span.id)
     return 1
