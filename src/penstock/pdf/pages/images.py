@@ -1,4 +1,4 @@
-"""The images of a page: where they are placed, and the picture of one of them.
+"""The images of a page: where they are placed, and the picture of one of them, upright as the page shows it.
 
 Ids follow the order of the page's content, so the same id names the same image whenever the same bytes are read.
 """
@@ -18,11 +18,11 @@ from PIL import Image as Picture
 from pypdfium2 import raw
 
 from penstock.pdf.annotations import opened_as_shown
-from penstock.pdf.matrices import Matrix, bounds_of, matrix_of, times
+from penstock.pdf.matrices import bounds_of, matrix_of, times
 from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.model import Image
 from penstock.pdf.pages.objects import Objects, handle_of, objects_of
-from penstock.pdf.pages.pixels import decoded_data, drawn_alone, filters_of, is_cut, raw_data
+from penstock.pdf.pages.pixels import UPRIGHT, Turn, decoded_data, drawn_alone, filters_of, is_cut, raw_data, turn_of
 from penstock.pdf.pages.png import png_of
 from penstock.pdf.pages.sheet import Sheet, sheet_of
 from penstock.pdf.pages.streams import Streams
@@ -71,6 +71,7 @@ class Shown:
 
     item: Any
     about: Any
+    turn: Turn = UPRIGHT
 
 
 Placed = list[tuple[Image, Shown]]
@@ -146,19 +147,15 @@ def placed(page: Any, objects: Objects, sheet: Sheet) -> Placed:
         if len(found) > MOST_IMAGES:
             break
         item = handle_of(address)
-        box = sheet.share(*_displayed(item, form, sheet))
+        matrix = times(times(matrix_of(item), form), sheet.matrix)  # it is the unit square, placed by all of these
+        box = sheet.share(*bounds_of(matrix, 0.0, 0.0, 1.0, 1.0))
         if box.width <= 0 or box.height <= 0:
             continue
-        about = _about(item, page)
+        about, turn = _about(item, page), turn_of(matrix)
+        size = (about.height, about.width) if turn.swaps else (about.width, about.height)
         is_mask = about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN and about.bits_per_pixel == 1
-        image = Image(f"i{len(found) + 1}", box, about.width, about.height, is_mask=is_mask)
-        found.append((image, Shown(item, about)))
+        found.append((Image(f"i{len(found) + 1}", box, *size, is_mask=is_mask), Shown(item, about, turn)))
     return found
-
-
-def _displayed(item: Any, form: Matrix, sheet: Sheet) -> tuple[float, float, float, float]:
-    """An image is the unit square, placed by its matrix, those of its forms, and the display."""
-    return bounds_of(times(times(matrix_of(item), form), sheet.matrix), 0.0, 0.0, 1.0, 1.0)
 
 
 def _about(item: Any, page: Any) -> Any:
@@ -192,7 +189,11 @@ class Source:
 
     def _is_by_itself(self, shown: Shown) -> bool:
         item, about = shown.item, shown.about
-        if about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN or raw.FPDFPageObj_HasTransparency(item):
+        if (
+            shown.turn != UPRIGHT
+            or about.colorspace == raw.FPDF_COLORSPACE_UNKNOWN
+            or raw.FPDFPageObj_HasTransparency(item)
+        ):
             return False
         return not is_cut(item, about.width, about.height)
 
@@ -204,8 +205,9 @@ class Source:
         pixels = drawn_alone(self.document, self.page, item, size)
         if pixels is None:
             raise NoSuchImage("PDFium cannot decode it")
+        pixels = shown.turn.applied(pixels)
         is_opaque = pixels.shape[2] == _RGB
-        if is_opaque and (own := _own_jpeg(shown, raw_data(item))) is not None:
+        if is_opaque and shown.turn == UPRIGHT and (own := _own_jpeg(shown, raw_data(item))) is not None:
             return own
         height, width, _ = pixels.shape
         if not (is_opaque and width * height > _PHOTO and about.bits_per_pixel != 1):

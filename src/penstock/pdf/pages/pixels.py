@@ -1,13 +1,14 @@
 """An image object of PDFium: its pixels with its mask, and its bytes as they are stored."""
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pypdfium2 import raw
 
-from penstock.pdf.matrices import bounds_of, matrix_of
+from penstock.pdf.matrices import Matrix, bounds_of, matrix_of
 
 Pixels = NDArray[np.uint8]  # rows, columns, and red, green, blue or those with alpha
 _BAND = 16  # rows that are turned around at a time, so that they stay near the processor
@@ -15,6 +16,32 @@ _GREEN_AND_ALPHA, _BLUE_AND_RED = np.uint32(0xFF00FF00), np.uint32(0x00FF00FF)
 _OPAQUE = 0xFF000000
 _CORNERS, _LINES_OF_A_RECTANGLE = 4, 6
 _TWO_BYTES = np.uint32(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How the page shows a picture that is stored some other way round."""
+
+    swaps: bool = False  # rows become columns
+    upside_down: bool = False
+    mirrored: bool = False
+
+    def applied(self, pixels: Pixels) -> Pixels:
+        if self == UPRIGHT:
+            return pixels
+        seen = pixels.swapaxes(0, 1) if self.swaps else pixels
+        return np.ascontiguousarray(seen[:: -1 if self.upside_down else 1, :: -1 if self.mirrored else 1])
+
+
+UPRIGHT = Turn()
+
+
+def turn_of(matrix: Matrix) -> Turn:
+    """Of an image that this takes to the display, whose y goes down; the nearest quarter where it leans."""
+    a, b, c, d, _, _ = matrix
+    if abs(a * d) >= abs(b * c):
+        return Turn(upside_down=d > 0, mirrored=a < 0)
+    return Turn(swaps=True, upside_down=b < 0, mirrored=c > 0)
 
 
 def drawn_alone(document: Any, page: Any, item: Any, size: tuple[float, float]) -> Pixels | None:

@@ -1,9 +1,12 @@
 """Images where they are placed, their bytes, and the lines of a page."""
 
 import io
+from contextlib import closing
 
+import pypdfium2
 import pytest
 from PIL import Image as Picture
+from PIL import ImageOps
 from tests.support.page_pdfs import grey_image, jpeg, line, photo, picture_page, written_page
 from tests.support.pdfs import stream
 
@@ -122,6 +125,23 @@ class TestBytes:
     async def test_a_jpeg_of_which_the_page_shows_a_part_is_cut_as_there(self, image_bytes, clip, kind):
         found = (await image_bytes(picture_page(f"q {clip} 99 0 0 99 50 50 cm /I Do Q", own_jpeg()))).value
         assert found.media_type == kind
+
+    @pytest.mark.parametrize("rotation", [0, 90])
+    @pytest.mark.parametrize(
+        "matrix", ["60 0 0 40 9 9", "-60 0 0 40 99 9", "60 0 0 -40 9 99", "0 60 -40 0 99 9", "0 -60 -40 0 99 99"]
+    )
+    async def test_a_picture_stands_as_the_page_shows_it(self, image_bytes, saved, matrix, rotation):
+        rows = [bytes([0] * 30 + [200] * 30)] * 20 + [bytes([250] * 30 + [120] * 30)] * 20
+        page = picture_page(f"q {matrix} cm /I Do Q", grey_image(b"".join(rows), 60, 40), page=f"/Rotate {rotation}")
+        found = Picture.open(io.BytesIO((await image_bytes(page)).value.data)).convert("L")
+        with closing(pypdfium2.PdfDocument(saved(page))) as document:
+            seen = document[0].render().to_pil().convert("L")
+        paper = ImageOps.invert(seen).point(lambda shade: 255 if shade else 0)
+        x0, y0, x1, y1 = paper.getbbox()
+        assert found.size == (x1 - x0, y1 - y0)
+        for x, y in ((0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)):
+            shown = seen.getpixel((x0 + int(x * (x1 - x0)), y0 + int(y * (y1 - y0))))
+            assert abs(found.getpixel((int(x * found.width), int(y * found.height))) - shown) < 10
 
     @pytest.mark.parametrize(("image_id", "number"), [("i2", 1), ("x", 1), ("i1", 2), ("i1", 0)])
     async def test_an_image_that_is_not_there_is_named(self, image_bytes, image_id, number):
