@@ -23,6 +23,7 @@ from penstock.cli import (
     requeue,
     rules,
     screen,
+    send,
     sign_in,
     token,
     up,
@@ -44,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PARTS = (
-    up, upload, jobs, job, cancel, requeue, etl, rules, harvest, role_commands, doctor, config, token, sign_in,
+    up, upload, send, jobs, job, cancel, requeue, etl, rules, harvest, role_commands, doctor, config, token, sign_in,
     migrate, bench, version,
 )  # fmt: skip
 for part in PARTS:

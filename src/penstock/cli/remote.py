@@ -94,7 +94,7 @@ class Remote:
     """One server, asked as one caller."""
 
     def __init__(self, address: str, token: Token, *, here: bool) -> None:
-        self.address = address
+        self.address, self.is_here = address, here
         self._token = token
         # What is on this machine is never asked through a proxy.
         self._client = httpx.Client(timeout=_TIMEOUT, trust_env=not here, follow_redirects=False)
