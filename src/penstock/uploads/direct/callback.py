@@ -17,7 +17,7 @@ from penstock.kernel.errors import reason_of
 from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish
-from penstock.uploads.direct.ports import ObjectFacts
+from penstock.uploads.direct.ports import ObjectFacts, md5_hex
 
 log = structlog.get_logger(__name__)
 IGNORED, DEAD = "ignored", "dead"
@@ -111,7 +111,7 @@ def facts_of(resource: Mapping[str, Any]) -> ObjectFacts:
     if not size.isascii() or not size.isdigit() or not generation.isascii() or not generation.isdigit():
         raise _Malformed("size and generation are not numbers")
     return ObjectFacts(
-        bucket, name, generation, int(size), _optional(resource, "contentType"), _md5_hex(resource.get("md5Hash")),
+        bucket, name, generation, int(size), _optional(resource, "contentType"), md5_hex(resource.get("md5Hash")),
         _optional(resource, "crc32c"), _optional(resource, "etag"), _moment(resource.get("timeCreated")),
     )  # fmt: skip
 
@@ -128,15 +128,6 @@ def _text(resource: Mapping[str, Any], field: str) -> str:
 def _optional(resource: Mapping[str, Any], field: str) -> str | None:
     value = resource.get(field)
     return value[:_LONGEST].replace("\x00", "") if isinstance(value, str) else None
-
-
-def _md5_hex(value: Any) -> str | None:
-    """None for a composed object, which has none; malformed is as good as none: neither can be believed."""
-    try:
-        plain = base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        return None
-    return plain.hex() if len(plain) == 16 else None
 
 
 def _moment(value: Any) -> datetime | None:

@@ -4,11 +4,13 @@ Calls may take long and may fail with STORE_UNAVAILABLE: none is made inside a t
 its generation wherever one was seen, so that what is moved or fetched is what was looked at.
 """
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,15 @@ class ObjectFacts:
     crc32c: str | None = None
     etag: str | None = None
     finished_at: datetime | None = None
+
+
+def md5_hex(value: Any) -> str | None:
+    """From base64. None for a composed object, which has none; malformed is as good: neither can be believed."""
+    try:
+        plain = base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return None
+    return plain.hex() if len(plain) == 16 else None
 
 
 @dataclass(frozen=True, slots=True)

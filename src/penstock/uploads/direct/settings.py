@@ -44,6 +44,7 @@ class DirectSettings(SettingsGroup):
         None, description="Key file that signs for gs://; without one IAM signs, in the name of signer_service_account"
     )
     signer_service_account: str = Field("", description="E-mail of the account in whose name IAM signs")
+    iam_endpoint: str = Field("https://iamcredentials.googleapis.com", description="Address of the IAM that signs")
     s3_region: str = Field("us-east-1", description="Region of s3://")
     s3_access_key: SecretStr = Field(SecretStr(""), description="Empty: as boto3 finds it (environment, role)")
     s3_secret_key: SecretStr = Field(SecretStr(""), description="Belongs to s3_access_key")

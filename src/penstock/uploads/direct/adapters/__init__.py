@@ -1,0 +1,25 @@
+"""The buckets that direct uploads can use. Client libraries are slow to import: each is, when first asked for."""
+
+from penstock.kernel.clock import Clock
+from penstock.kernel.settings import SettingsError
+from penstock.uploads.direct.ports import Bucket
+from penstock.uploads.direct.settings import DirectSettings
+
+
+def open_bucket(settings: DirectSettings, clock: Clock) -> Bucket | None:
+    """None while no bucket is named; SettingsError when the settings could never work. Nothing is asked of anybody."""
+    if not settings.bucket_url:
+        return None
+    _check_endpoint(settings)
+    if settings.scheme == "gs":
+        from penstock.uploads.direct.adapters.gcs import GcsBucket
+        from penstock.uploads.direct.adapters.signers import signer_for
+
+        return GcsBucket(settings, clock, signer_for(settings))
+    raise SettingsError(f"DIRECT_BUCKET_URL: there is no adapter for {settings.scheme}://")
+
+
+def _check_endpoint(settings: DirectSettings) -> None:
+    scheme, _, host = settings.endpoint.rstrip("/").partition("://")
+    if settings.endpoint and (scheme not in ("http", "https") or not host or "/" in host or "@" in host):
+        raise SettingsError("DIRECT_ENDPOINT must be http://host[:port] or https://host[:port], and nothing more")
