@@ -41,7 +41,11 @@ from penstock.llm.adapter import Llm
 from penstock.llm.examples import Examples
 from penstock.llm.settings import LlmSettings
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
+from penstock.uploads.direct.desk import DirectDesk
+from penstock.uploads.direct.push_tokens import PushTokens
+from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.tus import Uploads, UploadSettings
+from tests.support.shelf import ShelfBucket
 
 _random = random.SystemRandom()  # tests may seed the other
 SECRET = "a secret of at least thirty-two bytes"
@@ -55,6 +59,7 @@ class EdgeSettings:
     documents: DocumentSettings
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     etl: EtlSettings = field(default_factory=EtlSettings)
+    direct: DirectSettings = field(default_factory=lambda: DirectSettings(bucket_url="gs://shelf"))
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class EdgeParts:
     harvest: HarvestDesk
     etl: EtlDesk
     workshop: Workshop
+    direct: DirectDesk
+    push_tokens: PushTokens
 
 
 @asynccontextmanager
@@ -110,7 +117,12 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         harvest = HarvestDesk(database, RateGate(redis, keys, clock=clock), HarvestSettings(), clock)
         etl, llm = _etl(settings.etl, desk), Llm(LlmSettings(), database, harvest.gate, Breaker(redis, keys), clock)
         shop = _workshop(etl, llm, desk)
-        yield EdgeParts(settings, clock, database, identity, health, hub, uploads, desk, limits, harvest, etl, shop)
+        direct = DirectDesk(database, ShelfBucket(), settings.direct, clock, Queue(redis, keys), "edge-1")
+        pushes = PushTokens(settings.direct, identity_settings, clock)
+        yield EdgeParts(
+            settings, clock, database, identity, health, hub, uploads, desk, limits, harvest, etl, shop, direct, pushes
+        )
+        await pushes.close()
         await llm.close()
         await harvest.close()
         uploads.close()

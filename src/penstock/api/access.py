@@ -2,17 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.kernel.identity import Role
+from penstock.kernel.identity.access import ADMINS, CONNECTING, ENDING, OPERATIONS, SENDING, SIGNED_IN, Roles
 
-Roles = frozenset[Role]
 PUBLIC: None = None  # no token is asked for
-SIGNED_IN: Roles = frozenset(Role)
-OPERATIONS: Roles = frozenset({Role.OPERATOR, Role.ADMIN})
-ADMINS: Roles = frozenset({Role.ADMIN})
-CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})  # they may also act for another merchant
-
-SENDING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})
-ENDING: Roles = frozenset({Role.UPLOADER, Role.OPERATOR, Role.ADMIN})
 
 UNCOUNTED = "/api/v1/uploads"  # outside the limit on calls: one upload is many, and has limits of its own
 
@@ -39,6 +31,15 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("HEAD", "/api/v1/uploads/{upload_id}"): CONNECTING,
     ("PATCH", "/api/v1/uploads/{upload_id}"): CONNECTING,
     ("DELETE", "/api/v1/uploads/{upload_id}"): CONNECTING,
+    # files that phones send straight to the bucket
+    ("POST", "/api/v1/direct-uploads"): SENDING,
+    ("GET", "/api/v1/direct-uploads"): SIGNED_IN,
+    ("GET", "/api/v1/direct-uploads/{upload_id}"): SIGNED_IN,
+    ("POST", "/_/gcs/callback"): PUBLIC,  # the token is the notification's own
+    ("POST", "/api/v1/videos"): SENDING,
+    ("GET", "/api/v1/videos"): SIGNED_IN,
+    ("GET", "/api/v1/videos/{video_id}"): SIGNED_IN,
+    ("POST", "/api/v1/videos/{video_id}/status"): OPERATIONS,
     # what goes on
     ("GET", "/api/v1/dashboard/events"): SIGNED_IN,
     ("GET", "/api/v1/workers"): OPERATIONS,

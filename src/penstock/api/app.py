@@ -12,8 +12,10 @@ from penstock.api.guard import every_route_declared
 from penstock.api.routes import (
     dashboard,
     deliveries,
+    direct_uploads,
     etl_rules,
     etl_tasks,
+    gcs_callback,
     harvest_plans,
     harvest_progress,
     harvest_records,
@@ -26,6 +28,7 @@ from penstock.api.routes import (
     requeue,
     session,
     uploads,
+    videos,
     webhooks,
     workers,
 )
@@ -36,6 +39,8 @@ from penstock.kernel.telemetry import TraceMiddleware
 
 ROUTERS = (
     uploads.router,  # first, as routes are tried in their order and these are asked for most often
+    gcs_callback.router,
+    direct_uploads.router,
     pages.router,
     health.router,
     session.router,
@@ -47,6 +52,7 @@ ROUTERS = (
     jobs.router,
     job_contents.router,
     job_events.router,
+    videos.router,
     etl_tasks.router,
     etl_rules.router,
     harvest_sources.router,

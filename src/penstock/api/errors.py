@@ -14,10 +14,10 @@ from starlette.routing import Match
 
 from penstock.api import pages
 from penstock.api.http_status import status_of
-from penstock.api.language import preferred
 from penstock.api.problems import reason
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import ErrorCode, Language, PenstockError, Severity
+from penstock.kernel.language import preferred
 
 
 class ErrorBody(BaseModel):

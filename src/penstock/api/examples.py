@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from penstock.documents import cursors
-from penstock.kernel import error_codes
+from penstock.kernel import cursors, error_codes
 
 Document = dict[str, Any]
 _NULL = "\0"  # stands for null

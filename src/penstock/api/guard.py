@@ -22,6 +22,7 @@ from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ID_PATTERN, Caller
+from penstock.kernel.identity.access import bearer_token, require
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
@@ -97,8 +98,7 @@ async def admitted(request: Request, path: str) -> Caller | None:
     caller = await caller_of(request)
     if caller is None:
         raise PenstockError(error_codes.TOKEN_MISSING)
-    if caller.role not in roles:
-        raise PenstockError(error_codes.ROLE_DENIED, role=caller.role.value, needs=sorted(roles))
+    require(caller, roles)
     if not path.startswith(UNCOUNTED):
         await request.app.state.parts.limits.one_call(caller.merchant_id)
     return caller
@@ -112,10 +112,7 @@ async def _verify(request: Request, token: str) -> Caller:
 def _token(request: Request) -> str | None:
     header = request.headers.get("authorization")
     if header is not None:
-        scheme, _, token = header.strip().partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise PenstockError(error_codes.TOKEN_INVALID, reason="the Authorization header is not 'Bearer <token>'")
-        return token.strip()
+        return bearer_token(header)
     token = request.cookies.get(COOKIE, "")
     if not token:
         return None

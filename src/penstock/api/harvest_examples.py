@@ -1,7 +1,7 @@
 """What the description of the harvest's API shows: one source, from its document to a record of it."""
 
 from penstock.api.examples import USER, WORKER, Document
-from penstock.documents import cursors
+from penstock.kernel import cursors
 
 _AT, _NEXT, _FROM = "2026-03-02T09:00:00Z", "2026-03-02T10:00:00Z", "2026-03-02T02:00:00Z"
 _WINDOW = {"window_from": _FROM, "window_to": "2026-03-02T08:00:00Z"}

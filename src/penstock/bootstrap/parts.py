@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from penstock.harvest.desk import HarvestDesk
     from penstock.llm.adapter import Llm
     from penstock.pdf.reader import PageReader
+    from penstock.uploads.direct.desk import DirectDesk
+    from penstock.uploads.direct.push_tokens import PushTokens
 
 log = structlog.get_logger(__name__)
 
@@ -98,9 +100,21 @@ class Parts:
 
         return make_workshop(self)
 
+    @cached_property
+    def direct(self) -> "DirectDesk":
+        from penstock.uploads.direct.desk import DirectDesk  # as above
+
+        return DirectDesk(self.database, None, self.settings.direct, self.clock, self.queue, self.worker_id)
+
+    @cached_property
+    def push_tokens(self) -> "PushTokens":
+        from penstock.uploads.direct.push_tokens import PushTokens  # as above
+
+        return PushTokens(self.settings.direct, self.settings.identity, self.clock)
+
     async def close(self) -> None:
         """What was made at its first use."""
-        for name in ("workshop", "reader", "llm", "harvest"):
+        for name in ("workshop", "reader", "llm", "harvest", "direct", "push_tokens"):
             if name in vars(self):
                 await vars(self)[name].close()
 

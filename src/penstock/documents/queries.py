@@ -11,11 +11,11 @@ from uuid import UUID
 
 from psycopg import sql
 
-from penstock.documents import cursors, query_store
+from penstock.documents import query_store
 from penstock.documents.desk import Desk
 from penstock.documents.states import JobStatus
 from penstock.documents.wording import Progress
-from penstock.kernel import error_codes
+from penstock.kernel import cursors, error_codes
 from penstock.kernel.db import Tx
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.support.edge import bearer
 from tests.support.jobs import fresh, pdf
 
-from penstock.documents import cursors
-from penstock.kernel import error_codes
+from penstock.kernel import cursors, error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.retention import STATE_TRANSITIONS, Archiver, RetentionSettings
 

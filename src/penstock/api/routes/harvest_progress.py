@@ -12,11 +12,10 @@ from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID, AnyEndpoint, AnySource, Cursor
 from penstock.api.routes.harvest_shapes import CursorEvent, CursorEvents, Cursors, CursorState, Tasks, TaskState
 from penstock.bootstrap import Parts
-from penstock.documents import cursors
 from penstock.harvest import looking
 from penstock.harvest.spec import Operation
 from penstock.harvest.states import TaskStatus
-from penstock.kernel import error_codes
+from penstock.kernel import cursors, error_codes
 from penstock.kernel.errors import PenstockError
 
 router = APIRouter(route_class=GuardedRoute, tags=["harvest"])

@@ -27,11 +27,13 @@ class PushTokens:
         await self._keys.close()
 
     async def check(self, authorization: str | None) -> None:
-        """PUSH_TOKEN_INVALID with the reason; SERVICE_UNAVAILABLE when the keys cannot be had."""
+        """PUSH_TOKEN_INVALID with the reason, or TOKEN_MISSING; SERVICE_UNAVAILABLE when the keys cannot be had."""
         wanted = self._settings
+        if not authorization:
+            raise PenstockError(error_codes.TOKEN_MISSING)
         if not wanted.callback_audience or not wanted.callback_email:
             raise _refused("no notifications are expected: DIRECT_CALLBACK_AUDIENCE or DIRECT_CALLBACK_EMAIL is empty")
-        scheme, _, token = (authorization or "").partition(" ")
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token or len(token) > _LONGEST:
             raise _refused("there is no bearer token")
         try:

@@ -1,6 +1,7 @@
 """All SQL of direct uploads and videos."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -100,29 +101,41 @@ async def note_aside(tx: Tx, upload_id: UUID, generation: str, name: str) -> Non
     )
 
 
-async def page_of_uploads(
-    tx: Tx, merchant_id: str | None, before: tuple[datetime, UUID] | None, limit: int
-) -> list[Row]:
-    return await _page(tx, "uploads", "upload_id", merchant_id, (before, limit))
+@dataclass(frozen=True, slots=True)
+class Place:
+    """So many rows of a merchant (None: of all), made before this one."""
+
+    merchant_id: str | None
+    before: tuple[datetime, UUID] | None
+    limit: int
 
 
-async def page_of_videos(
-    tx: Tx, merchant_id: str | None, before: tuple[datetime, UUID] | None, limit: int
-) -> list[Row]:
-    return await _page(tx, "videos", "video_id", merchant_id, (before, limit))
+async def page_of_uploads(tx: Tx, place: Place, user_id: UUID | None = None) -> list[Row]:
+    return await _page(tx, ("uploads", "upload_id"), place, user_id)
 
 
-async def _page(
-    tx: Tx, table: str, key: str, merchant_id: str | None, place: tuple[tuple[datetime, UUID] | None, int]
-) -> list[Row]:
-    before, limit = place
-    moment, last = before or (None, None)
+async def page_of_videos(tx: Tx, place: Place) -> list[Row]:
+    return await _page(tx, ("videos", "video_id"), place, None)
+
+
+async def _page(tx: Tx, listed: tuple[str, str], place: Place, user_id: UUID | None) -> list[Row]:
+    table, key = listed
+    moment, last = place.before or (None, None)
+    conditions = [
+        condition
+        for condition, value in (
+            ("merchant_id = %(merchant)s", place.merchant_id),
+            ("user_id = %(user)s", user_id),
+            (f"(created_at, {key}) < (%(moment)s, %(last)s)", moment),
+        )
+        if value is not None
+    ]
     query = (
-        f"select * from catalog.{table} where (%(merchant)s::text is null or merchant_id = %(merchant)s)"  # noqa: S608  ours
-        f" and (%(moment)s::timestamptz is null or (created_at, {key}) < (%(moment)s, %(last)s::uuid))"
+        f"select * from catalog.{table} where {' and '.join(conditions) or 'true'}"  # noqa: S608  pieces of our own
         f" order by created_at desc, {key} desc limit %(limit)s"
     )
-    return await fetch_all(tx, query, {"merchant": merchant_id, "moment": moment, "last": last, "limit": limit})
+    values = {"merchant": place.merchant_id, "user": user_id, "moment": moment, "last": last, "limit": place.limit}
+    return await fetch_all(tx, query, values)
 
 
 async def insert_video(tx: Tx, values: Mapping[str, Any]) -> Row:

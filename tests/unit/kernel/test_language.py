@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.api.language import preferred
 from penstock.kernel.errors import Language
+from penstock.kernel.language import preferred
 
 ZH, EN = Language.ZH, Language.EN
 
