@@ -41,11 +41,14 @@ class Stored:
 class GoogleCloud:
     def __init__(self) -> None:
         self.url = ""
+        self._generations = itertools.count(1_700_000_000_000_001)
+        self.forget()
+
+    def forget(self) -> None:
         self.objects: dict[str, Stored] = {}
         self.faults: dict[str, list[int]] = defaultdict(list)
         self.seen: list[tuple[str, Request]] = []
         self.rewrite_calls = 1  # that a copy takes
-        self._generations = itertools.count(1_700_000_000_000_001)
 
     def put(self, name: str, content: bytes, content_type: str = "video/mp4", has_md5: bool = True) -> str:
         self.objects[name] = Stored(next(self._generations), content, content_type, has_md5)

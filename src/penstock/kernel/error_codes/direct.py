@@ -18,6 +18,12 @@ DIRECT_UPLOAD_DIFFERS = _row("DIRECT_UPLOAD_DIFFERS", Kind.CONFLICT, _W,
 DIRECT_OBJECT_EXISTS = _row("DIRECT_OBJECT_EXISTS", Kind.CONFLICT, _W,
     "存储桶中已有该对象，未被覆盖", "The bucket already has this object; it was not overwritten",
     "请查询上传状态：之前的上传可能已经成功", "Ask for the upload's status: an earlier try may have succeeded")
+DIRECT_PARTS_MISSING = _row("DIRECT_PARTS_MISSING", Kind.CONFLICT, _W,
+    "文件的部分分片尚未到达", "Parts of the file are still missing",
+    "请上传 missing 中列出的分片后再完成", "Send the parts in `missing`, then complete the upload")
+DIRECT_NO_PARTS = _row("DIRECT_NO_PARTS", Kind.INVALID, _E,
+    "该存储桶不按分片上传", "Files do not go to this bucket in parts",
+    "请用初始化时返回的地址上传", "Send the file to the address that the opening answered")
 MD5_MISMATCH = _row("MD5_MISMATCH", Kind.INVALID, _E,
     "收到的文件与登记的 MD5 不一致", "The file that arrived does not have the MD5 that was announced",
     "请重新计算 MD5 并重新上传", "Compute the MD5 again and send the file again")

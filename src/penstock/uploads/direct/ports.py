@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,14 @@ class Bucket(Protocol):
     def reference(self, object_name: str) -> str:
         """`gs://bucket/object`."""
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
-        """Only while no such object exists will the session end well."""
+    async def sign_start(self, object_name: str, content_type: str) -> SignedStart | None:
+        """Only while no such object exists will the session end well. None: bytes come in parts, see `PartBucket`."""
 
     async def find(self, object_name: str) -> ObjectFacts | None:
         """The object that has this name now."""
+
+    async def md5_of(self, found: ObjectFacts) -> str | None:
+        """For who was told no MD5: computed from the bytes where the bucket cannot know it. None: there is none."""
 
     async def fetch(self, found: ObjectFacts, to: Path) -> None:
         """Its bytes, whole and synced; NOT_FOUND when that generation is gone."""
@@ -78,13 +81,14 @@ class Part:
     etag: str
 
 
-class PartBucket(Protocol):
+@runtime_checkable
+class PartBucket(Bucket, Protocol):
     """A bucket whose sessions are made of parts that we sign one by one, and that we ourselves complete."""
 
     part_bytes: int
 
     async def begin_parts(self, object_name: str, content_type: str) -> str:
-        """The id of a new multipart upload."""
+        """The id of a multipart upload: of a new one, or of one that is there for this object."""
 
     async def sign_part(self, object_name: str, multipart_id: str, number: int) -> SignedStart:
         """A PUT this time."""
@@ -97,3 +101,6 @@ class PartBucket(Protocol):
 
     async def abort_parts(self, object_name: str, multipart_id: str) -> None:
         """Done already: nothing happens."""
+
+    async def abort_all_parts(self, object_name: str) -> None:
+        """Also of uploads that nobody has noted."""

@@ -23,20 +23,30 @@ from penstock.uploads.direct.settings import DirectSettings
 NAME = "videos/5a0c7f6e-1111-4222-8333-444455556666/0123456789abcdef0123456789abcdef"
 
 
-@pytest.fixture
-async def cloud():
+@pytest.fixture(scope="module")
+async def shared_cloud():
     async with GoogleCloud().running() as served:
         yield served
 
 
 @pytest.fixture
-async def bucket(cloud, tmp_path):
-    settings = DirectSettings(
-        bucket_url="gs://bucket", endpoint=cloud.url, service_account_file=cloud.account_file(tmp_path)
-    )
+def cloud(shared_cloud):
+    shared_cloud.forget()
+    return shared_cloud
+
+
+@pytest.fixture(scope="module")
+async def shared_bucket(shared_cloud, tmp_path_factory):
+    path = shared_cloud.account_file(tmp_path_factory.mktemp("account"))
+    settings = DirectSettings(bucket_url="gs://bucket", endpoint=shared_cloud.url, service_account_file=path)
     opened = open_bucket(settings, SystemClock())
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def bucket(shared_bucket, cloud):
+    return shared_bucket
 
 
 @pytest.fixture

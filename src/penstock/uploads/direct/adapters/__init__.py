@@ -16,7 +16,11 @@ def open_bucket(settings: DirectSettings, clock: Clock) -> Bucket | None:
         from penstock.uploads.direct.adapters.signers import signer_for
 
         return GcsBucket(settings, clock, signer_for(settings))
-    raise SettingsError(f"DIRECT_BUCKET_URL: there is no adapter for {settings.scheme}://")
+    if bool(settings.s3_access_key.get_secret_value()) != bool(settings.s3_secret_key.get_secret_value()):
+        raise SettingsError("DIRECT_S3_ACCESS_KEY and DIRECT_S3_SECRET_KEY belong together: set both or neither")
+    from penstock.uploads.direct.adapters.s3 import S3Bucket
+
+    return S3Bucket(settings, clock)
 
 
 def _check_endpoint(settings: DirectSettings) -> None:

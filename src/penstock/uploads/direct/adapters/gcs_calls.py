@@ -23,6 +23,7 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.uploads.direct.adapters.signers import REFRESH_SECONDS, TIMEOUT, Signer
+from penstock.uploads.direct.adapters.whole_files import whole_file
 from penstock.uploads.direct.ports import ObjectFacts, md5_hex
 
 # Otherwise the library asks for the bucket's metadata behind our back, for traces that nobody reads.
@@ -75,17 +76,9 @@ class GcsCalls:
 
     def fetch(self, name: str, generation: int, to: Path) -> None:
         """As they are stored: a content encoding is not undone, for the MD5 is of what is stored."""
-        part = to.with_name(f"{to.name}.part")
-        try:
-            with _ours(name), part.open("wb") as file:
-                blob = self._bucket.blob(name, generation=generation)
-                blob.download_to_file(file, raw_download=True, checksum="auto", **_LIMITS)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(to)
-            _sync_folder(to.parent)
-        finally:
-            part.unlink(missing_ok=True)
+        with _ours(name), whole_file(to) as file:
+            blob = self._bucket.blob(name, generation=generation)
+            blob.download_to_file(file, raw_download=True, checksum="auto", **_LIMITS)
 
     def move_aside(self, name: str, generation: int, to: str) -> None:
         with _ours(name), contextlib.suppress(NotFound):  # gone: moved before, or deleted by somebody
@@ -140,14 +133,6 @@ def _ours(name: str) -> Iterator[None]:
         if failure.errno in _FULL:
             raise PenstockError(error_codes.DISK_FULL, object=name) from None
         raise PenstockError(error_codes.STORE_UNAVAILABLE, object=name, reason=failure.strerror) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _away(name: str, failure: Exception) -> PenstockError:
