@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from dataclasses import replace
 
 import httpx
 
@@ -14,6 +13,7 @@ from penstock.uploads.direct import parts
 from penstock.uploads.direct.adapters import open_bucket
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish
+from penstock.uploads.direct.looking import look
 from penstock.uploads.direct.settings import DirectSettings
 
 PHONE = Caller("5a0c7f6e-1111-4222-8333-444455556666", "m-1", Role.UPLOADER)
@@ -30,10 +30,9 @@ async def send(offer: parts.PartsOffer, content: bytes) -> None:
 
 async def looked_at(desk: DirectDesk, object_name: str) -> Outcome | None:
     """What a worker does with an upload that is due."""
-    found = await desk.bucket.find(object_name)
+    found = await look(desk.bucket, object_name)
     if found is None:
         return None
-    found = replace(found, md5_hex=await desk.bucket.md5_of(found))
     async with desk.database.transaction() as tx:
         return await finish(tx, desk.settings, News(found, "reconciler", desk.bucket.reference(object_name)))
 

@@ -47,6 +47,9 @@ class ShelfBucket:
         found = self.objects.get(object_name)
         return found and found[0]
 
+    async def md5_of(self, found: ObjectFacts) -> str | None:
+        return found.md5_hex
+
     async def fetch(self, found: ObjectFacts, to: Path) -> None:
         self._there()
         await asyncio.to_thread(to.write_bytes, self.objects[found.name][1])

@@ -271,7 +271,7 @@ class TestObjects:
         found = await bucket.find("videos/x/y")
         assert (found.size, found.content_type, found.md5_hex) == (len(FILM), "video/mp4", None)
         assert await bucket.md5_of(found) == md5_of(FILM)
-        await bucket.fetch(found, tmp_path / "film")
+        await bucket.fetch(replace(found, etag=None), tmp_path / "film")
         assert (tmp_path / "film").read_bytes() == FILM
 
     async def test_another_in_its_place_is_not_taken_for_it(self, bucket, raw, tmp_path):

@@ -149,7 +149,7 @@ class S3Calls:
 
     def _bytes(self, found: ObjectFacts) -> Iterator[bytes]:
         try:
-            answer = self._client.get_object(Bucket=self._bucket, Key=found.name, IfMatch=found.etag)
+            answer = self._client.get_object(Bucket=self._bucket, Key=found.name, IfMatch=_etag(found.generation))
         except ClientError as failure:
             if _code(failure) in _UNMET:
                 raise PenstockError(error_codes.NOT_FOUND, object=found.name) from None
@@ -165,6 +165,10 @@ class S3Calls:
 def _generation(head: Any) -> str:
     """Fit for a name."""
     return f"{int(head['LastModified'].timestamp())}-{head['ETag'].strip(chr(34))}"
+
+
+def _etag(generation: str) -> str:
+    return f'"{generation.partition("-")[2]}"'
 
 
 def _code(failure: ClientError) -> str:
