@@ -6,9 +6,9 @@ RUN := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 CLIENTS := $(VENV)/.installed-clients
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SOURCES := src tests bench db docs
+SOURCES := src tests bench db docs proto
 
-.PHONY: help setup up test check fmt docs chaos bench lock clean
+.PHONY: help setup up test check fmt docs proto chaos bench lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -51,6 +51,9 @@ fmt: setup  ## Format and mend what can be mended
 
 docs: setup  ## Write the generated pages of docs/ anew
 	@$(BIN)/python docs/generate.py
+
+proto: setup  ## Write the generated code of proto/ anew
+	@$(BIN)/python proto/generate.py
 
 chaos: setup  ## The long soak: at least 200 kills; SEED=n repeats a run
 	@$(BIN)/python -m tests.chaos.soak $(if $(SEED),--seed $(SEED)) $(ARGS)

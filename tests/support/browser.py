@@ -1,4 +1,4 @@
-"""Clients that others wrote, outside this process: tus-js-client in Node, and pages in a headless browser."""
+"""Clients that others wrote, outside this process: tus-js-client and grpc-js in Node, pages in a headless browser."""
 
 import json
 import queue
@@ -105,6 +105,16 @@ class NodeUpload(Talking):
     def result(self) -> str:
         """The address of the finished upload."""
         return str(self.until("success")["url"])
+
+
+class NodeCalls(Talking):
+    """grpc-js in a process of its own, with the proto as phones get it; it says what came of each call."""
+
+    def __init__(self, address: str, metadata: dict[str, str], calls: list[tuple[str, dict[str, Any]]]) -> None:
+        node = needed("node")["node"]
+        proto = str(ROOT / "proto" / "video" / "v1" / "upload.proto")
+        given = {"address": address, "proto": proto, "metadata": metadata, "calls": calls}
+        super().__init__([node, str(HERE / "grpc_client.mjs"), json.dumps(given)])
 
 
 class Browser(Talking):

@@ -6,8 +6,6 @@ and turns whatever nobody expected into INTERNAL_ERROR. The stack trace goes to 
 
 import asyncio
 import contextlib
-import re
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +21,9 @@ from penstock.api.access import ACCESS, PUBLIC
 from penstock.api.errors import response_of
 from penstock.kernel import error_codes
 from penstock.kernel.telemetry import bound
+from penstock.kernel.telemetry.request_ids import request_id
 
 log = structlog.get_logger(__name__)
-_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _REFUSED = 400
 _CLIENT_GONE = 499
 _LINGER_SECONDS = 10.0
@@ -89,10 +87,10 @@ class Edge:
         if scope["path"].startswith(_OVERRIDABLE):
             override = Headers(scope=scope).get("x-http-method-override", scope["method"])
             scope = {**scope, "method": override.upper()}
-        request_id = _request_id(Headers(scope=scope).get("x-request-id"))
-        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        name = request_id(Headers(scope=scope).get("x-request-id"))
+        scope["state"] = {**scope.get("state", {}), "request_id": name}
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
-        with bound(request_id=request_id), self._under_way.one_more():
+        with bound(request_id=name), self._under_way.one_more():
             incoming, answer = _Incoming(receive), _Answer(scope, send)
             await self._answer(scope, incoming, answer)
             if answer.status >= _REFUSED and incoming.untouched and _is_sending(Headers(scope=scope)):
@@ -191,8 +189,3 @@ def _without_body(send: Send) -> Send:
         await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
     return only_headers
-
-
-def _request_id(offered: str | None) -> str:
-    """The caller's own id when it is harmless in logs and headers."""
-    return offered if offered and _SANE_ID.fullmatch(offered) else secrets.token_hex(16)

@@ -27,6 +27,11 @@ class RuntimeSettings(SettingsGroup):
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network")
     port: int = Field(8000, ge=1, le=65535, description="HTTP port")
     grpc_port: int = Field(8001, ge=1, le=65535, description="gRPC port")
+    grpc_trust_metadata: bool = Field(
+        False,
+        description="Believe x-user-id, x-merchant-id and x-role of gRPC calls: only where nothing but a gateway, which"
+        " has checked them, can reach the port",
+    )
     cors_origins: str = Field(
         "*", description="Origins whose pages may call the API with a token, separated by commas; empty: only our own"
     )

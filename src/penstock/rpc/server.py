@@ -1,4 +1,4 @@
-"""gRPC on a port: the standard health service, following the same health as HTTP, and reflection."""
+"""gRPC on a port: our services, the standard health service, following the same health as HTTP, and reflection."""
 
 import asyncio
 
@@ -11,9 +11,13 @@ from penstock.bootstrap import Parts
 from penstock.kernel.health import Health, HealthStatus
 from penstock.kernel.listening import refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
+from penstock.rpc.upload_service import SERVICE, upload_calls
 
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
+_LARGEST_MESSAGE = 1 << 20  # as the largest body over HTTP
+_CONCURRENT = 16_384  # watchers of health count for as long as they watch
+_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _LARGEST_MESSAGE)]
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -23,13 +27,16 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     runtime = parts.settings.runtime
     refuse_taken_port(runtime.host, runtime.grpc_port, "PENSTOCK_GRPC_PORT")
     servicer = health.aio.HealthServicer()
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CONCURRENT)
+    server.add_generic_rpc_handlers((upload_calls(parts).handlers(),))
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    reflection.enable_server_reflection([health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     await _tell(servicer, parts.health)
     server.add_insecure_port(_address(runtime))
     await server.start()
     log.info("grpc.listening", host=runtime.host, port=runtime.grpc_port)
+    if runtime.grpc_trust_metadata:
+        log.warning("grpc.metadata_trusted", setting="PENSTOCK_GRPC_TRUST_METADATA")
     watching = asyncio.create_task(_watch(servicer, parts), name="grpc health")
     try:
         await stop.wait()
@@ -48,7 +55,8 @@ async def _watch(servicer: health.aio.HealthServicer, parts: Parts) -> None:
 async def _tell(servicer: health.aio.HealthServicer, ours: Health) -> None:
     report = await ours.report()
     status = _NOT_SERVING if report.status is HealthStatus.UNHEALTHY else _SERVING
-    await servicer.set("", status)
+    for name in ("", SERVICE):
+        await servicer.set(name, status)
 
 
 def _address(runtime: RuntimeSettings) -> str:

@@ -2,35 +2,29 @@
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
 
-import grpc
 import pytest
+from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.support.edge import edge_parts, free_port
+from tests.support.rpc import running
 
 from penstock.kernel.db import Database
 from penstock.kernel.settings import SettingsError
 from penstock.rpc.server import serve
 
 
-@asynccontextmanager
-async def running(parts):
-    stop = asyncio.Event()
-    serving = asyncio.create_task(serve(parts, stop))
-    address = f"127.0.0.1:{parts.settings.runtime.grpc_port}"
-    async with grpc.aio.insecure_channel(address, [("grpc.initial_reconnect_backoff_ms", 50)]) as channel:
-        await asyncio.wait_for(channel.channel_ready(), 10)
-        yield channel, stop
-    stop.set()
-    await asyncio.wait_for(serving, 10)
-
-
 class TestHealth:
     async def test_serving_while_we_are_well(self, parts):
         async with running(parts) as (channel, _):
             answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+    async def test_each_service_has_its_own(self, parts):
+        async with running(parts) as (channel, _):
+            asked = health_pb2.HealthCheckRequest(service="video.v1.UploadService")
+            answer = await health_pb2_grpc.HealthStub(channel).Check(asked)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
     async def test_not_serving_without_a_database(self, redis_client, keys):
@@ -56,7 +50,16 @@ class TestReflection:
             call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
             answer = await call.read()
         names = {service.name for service in answer.list_services_response.service}
-        assert "grpc.health.v1.Health" in names
+        assert {"grpc.health.v1.Health", "video.v1.UploadService"} <= names
+
+    async def test_a_service_is_described(self, parts):
+        async with running(parts) as (channel, _):
+            stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+            asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol="video.v1.UploadService")
+            answer = await stub.ServerReflectionInfo(iter([asked])).read()
+        [file] = answer.file_descriptor_response.file_descriptor_proto
+        [service] = descriptor_pb2.FileDescriptorProto.FromString(file).service
+        assert [method.name for method in service.method] == ["InitResumableUpload", "GetUpload"]
 
 
 class TestATakenPort:

@@ -1,0 +1,143 @@
+"""The outermost layer of every gRPC call, as the edge is of HTTP.
+
+It names the call, goes on with the caller's trace, asks who it is and whether they may before the message is even
+parsed, and turns what went wrong into a status. What nobody expected is logged once; the client never sees a stack
+trace. A call that its client gave up is cut off where it stands: transactions roll back.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+from opentelemetry.trace import Span, SpanKind
+
+from penstock.bootstrap import Parts
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.identity import Caller
+from penstock.kernel.identity.access import Roles, require
+from penstock.kernel.language import preferred
+from penstock.kernel.telemetry import bound, continued
+from penstock.kernel.telemetry.request_ids import request_id
+from penstock.rpc import metrics
+from penstock.rpc.metadata import Metadata, caller_of
+from penstock.rpc.status import DETAILS, described, message_of, status_of
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One call: who may, what it reads, who answers."""
+
+    roles: Roles
+    reads: Any  # the message's class
+    answer: Callable[[Caller, Any], Awaitable[Any]]
+
+
+class _LateCall(Exception):
+    """The client waits no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Of one service: `handlers` is what a server is given."""
+
+    parts: Parts
+    service: str
+    methods: Mapping[str, Method]
+
+    def handlers(self) -> Any:
+        made = {name: self._handler(f"{self.service}/{name}", method) for name, method in self.methods.items()}
+        return grpc.method_handlers_generic_handler(self.service, made)
+
+    def _handler(self, name: str, method: Method) -> Any:
+        async def answered(message: bytes, context: Any) -> Any:
+            return await self._answered(name, method, message, context)
+
+        return grpc.unary_unary_rpc_method_handler(answered, request_deserializer=None, response_serializer=_serialised)
+
+    async def _answered(self, name: str, method: Method, message: bytes, context: Any) -> Any:
+        metadata = Metadata(context.invocation_metadata())
+        called = request_id(metadata.first("x-request-id"))
+        started, code = time.perf_counter(), grpc.StatusCode.CANCELLED
+        structlog.contextvars.clear_contextvars()
+        try:
+            with (
+                continued(metadata.first("traceparent"), name, kind=SpanKind.SERVER, rpc_system="grpc") as span,
+                bound(request_id=called),
+            ):
+                outcome = await self._outcome(name, method, (message, metadata), context)
+                code = _code_of(outcome)
+                _note(span, code)
+            return await self._said(outcome, metadata, called, context)
+        finally:
+            metrics.CALLS.labels(name, code.name).inc()
+            metrics.DURATION.labels(name).observe(time.perf_counter() - started)
+
+    async def _outcome(self, name: str, method: Method, sent: tuple[bytes, Metadata], context: Any) -> Any:
+        """The answer, or what stands for one."""
+        message, metadata = sent
+        limit = asyncio.timeout(context.time_remaining())
+        try:
+            async with limit:
+                caller = await self._admitted(metadata, method)
+                return await method.answer(caller, _parsed(method, message))
+        except PenstockError as refused:
+            return refused
+        except TimeoutError:
+            if limit.expired():
+                return _LateCall()
+            log.exception("rpc.failed", method=name)
+        except Exception:
+            log.exception("rpc.failed", method=name)
+        return PenstockError(error_codes.INTERNAL_ERROR)
+
+    async def _admitted(self, metadata: Metadata, method: Method) -> Caller:
+        parts = self.parts
+        trusting = parts.settings.runtime.grpc_trust_metadata
+        caller = await caller_of(metadata, parts.identity, trusting=trusting)
+        structlog.contextvars.bind_contextvars(user_id=caller.user_id, merchant_id=caller.merchant_id)
+        require(caller, method.roles)
+        await parts.limits.one_call(caller.merchant_id)
+        return caller
+
+    async def _said(self, outcome: Any, metadata: Metadata, called: str, context: Any) -> Any:
+        named = ("x-request-id", called)
+        if isinstance(outcome, _LateCall):
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline has passed", (named,))
+        if isinstance(outcome, PenstockError):
+            language = preferred(metadata.first("accept-language"), self.parts.settings.runtime.language)
+            details = (DETAILS, described(outcome, language, called))
+            await context.abort(_code_of(outcome), message_of(outcome.code), (named, details))
+        context.set_trailing_metadata((named,))
+        return outcome
+
+
+def _code_of(outcome: Any) -> grpc.StatusCode:
+    if isinstance(outcome, _LateCall):
+        return grpc.StatusCode.DEADLINE_EXCEEDED
+    return status_of(outcome.code) if isinstance(outcome, PenstockError) else grpc.StatusCode.OK
+
+
+def _parsed(method: Method, message: bytes) -> Any:
+    try:
+        return method.reads.FromString(message)
+    except DecodeError as wrong:
+        reason = "it is not a message of this kind"
+        raise PenstockError(error_codes.REQUEST_INVALID, reason=reason) from wrong
+
+
+def _serialised(answer: Any) -> bytes:
+    found: bytes = answer.SerializeToString()
+    return found
+
+
+def _note(span: Span, code: grpc.StatusCode) -> None:
+    if span.is_recording():
+        span.set_attribute("rpc.grpc.status_code", code.value[0])

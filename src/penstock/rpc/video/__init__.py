@@ -1,0 +1,1 @@
+"""Generated from proto/video: `make proto`."""
