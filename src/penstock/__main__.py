@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from penstock import cli
 
 if TYPE_CHECKING:
-    from penstock.bootstrap import Parts
+    from penstock.bootstrap import Parts, Settings
 
 
 async def serve(parts: "Parts", stop: asyncio.Event) -> None:
@@ -37,8 +37,15 @@ async def scheduler(parts: "Parts", stop: asyncio.Event) -> None:
     await run_scheduler(parts, stop)
 
 
+async def bucket(settings: "Settings", stop: asyncio.Event) -> None:
+    from penstock.embedded.bucket.server import BucketServer
+
+    await BucketServer(settings.bucket, settings.runtime).run(stop)
+
+
 def main() -> None:
-    cli.main(roles={"serve": serve, "worker": worker, "executor": executor, "scheduler": scheduler})
+    together = {"serve": serve, "worker": worker, "executor": executor, "scheduler": scheduler}
+    cli.main(roles={**together, "bucket": bucket})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Up:
     """One run; everything it prints is kept in `said`."""
 
     def __init__(self, home: Path, *options: str, module: str = "tests.support.small_up", **extra: str) -> None:
-        ports = [] if "--port" in options else ["--port", "0", "--grpc-port", "0"]
+        ports = [] if "--port" in options else ["--port", "0", "--grpc-port", "0", "--bucket-port", "0"]
         begin = [] if module == "tests.support.small_up" else ["up"]
         self._start([sys.executable, "-m", module, *begin, "--data", str(home), *ports, *options], extra)
         self.home = home

@@ -6,6 +6,6 @@ reverse order.
 
 from penstock.bootstrap.parts import Parts
 from penstock.bootstrap.settings import GROUPS, Settings, load_settings
-from penstock.bootstrap.starting import started
+from penstock.bootstrap.starting import standing_alone, started
 
-__all__ = ["GROUPS", "Parts", "Settings", "load_settings", "started"]
+__all__ = ["GROUPS", "Parts", "Settings", "load_settings", "standing_alone", "started"]

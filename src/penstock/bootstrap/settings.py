@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock import documents
 from penstock.documents.orphan_settings import OrphanSettings
+from penstock.embedded.bucket.settings import BucketSettings
 from penstock.extraction.providers.mineru.settings import MineruSettings
 from penstock.extraction.settings import EtlSettings
 from penstock.harvest.settings import HarvestSettings
@@ -44,6 +45,7 @@ class Settings:
     workers: WorkerSettings
     uploads: UploadSettings
     direct: DirectSettings
+    bucket: BucketSettings
     orphans: OrphanSettings
     relay: RelaySettings
     scheduler: SchedulerSettings

@@ -1,8 +1,8 @@
 """Opens what a role needs, and closes it in the reverse order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import structlog
@@ -68,6 +68,18 @@ def _stream_event(event: StoredEvent) -> StreamEvent:
     )
 
 
+@contextmanager
+def standing_alone(settings: Settings, *, role: str, worker_id: str = "") -> Iterator[None]:
+    """For a role that needs no servers: only its logs, traces and metrics are opened."""
+    with ExitStack() as stack:
+        stack.callback(start_telemetry(role, worker_id or settings.workers.name(), settings.telemetry).close)
+        for name in unknown_variables(GROUPS.values()):
+            log.warning("settings.unknown_variable", name=name)
+        if role != "serve" and settings.telemetry.metrics_port:
+            stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
+        yield
+
+
 @asynccontextmanager
 async def started(
     settings: Settings,
@@ -79,12 +91,8 @@ async def started(
     """Open what a role needs; `reactions` and `plugins` come on top of those of this build."""
     async with AsyncExitStack() as stack:
         worker_id = settings.workers.name()
-        stack.callback(start_telemetry(role, worker_id, settings.telemetry).close)
-        for name in unknown_variables(GROUPS.values()):
-            log.warning("settings.unknown_variable", name=name)
+        stack.enter_context(standing_alone(settings, role=role, worker_id=worker_id))
         _refuse_open_door(settings, role)
-        if role != "serve" and settings.telemetry.metrics_port:
-            stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
         clock = SystemClock()
         database = await _open_database(settings, role)
         stack.push_async_callback(database.close)

@@ -19,6 +19,12 @@ from penstock.embedded.redis import binary
 _OLDEST_PYTHON = (3, 11)
 _MEGABYTES_NEEDED, _MEGABYTES_COMFORTABLE = 160, 2048
 
+_PORTS = {
+    "--port": ("HTTP", "port", "serve"),
+    "--grpc-port": ("gRPC", "grpc_port", "serve"),
+    "--bucket-port": ("bucket", "bucket_port", "bucket"),
+}
+
 
 def python_is_new_enough() -> Finding:
     name, said = "Python", f"{platform.python_version()} ({sys.executable})"
@@ -104,20 +110,20 @@ def up_is_running(servers: Servers) -> Finding:
     return ok(name, text(f"process {holder.pid} since {holder.began}", f"进程 {holder.pid}，自 {holder.began} 起运行"))
 
 
-def port_is_usable(servers: Servers, *, grpc: bool) -> Finding:
+def port_is_usable(servers: Servers, option: str) -> Finding:
     settings, holder = servers.settings, servers.holder
-    port = (settings.grpc_port if grpc else settings.port) if holder is None else 0
-    if holder is not None:
-        port = holder.grpc_port if grpc else holder.port
-    name = text("gRPC port", "gRPC 端口") if grpc else text("HTTP port", "HTTP 端口")
+    what, field, role = _PORTS[option]
+    name = text(f"{what} port", f"{what} 端口")
+    port = getattr(holder or settings, field)
+    if port is None:
+        return Finding(name, Level.SKIP, text("files are sent to another bucket", "文件发送到其他存储桶"))
     if is_free(settings.host, port):
         if holder is None:
             return ok(name, text(f"{port} is free", f"{port} 空闲"))
-        todo = text(f"See {servers.home.logs}/serve.log", f"请查看 {servers.home.logs}/serve.log")
+        todo = text(f"See {servers.home.logs}/{role}.log", f"请查看 {servers.home.logs}/{role}.log")
         return Finding(name, Level.FAIL, text(f"nobody listens on {port}", f"{port} 无人监听"), todo)
     if holder is not None:
         return ok(name, text(f"{port} is ours", f"{port} 由本服务使用"))
     who = listener(port) or text("another program", "其他程序")
-    option = "--grpc-port" if grpc else "--port"
     todo = text(f"Stop it, or choose another with {option}", f"请停止它，或用 {option} 指定其他端口")
     return Finding(name, Level.FAIL, text(f"{port} is taken by {who}", f"{port} 被 {who} 占用"), todo)

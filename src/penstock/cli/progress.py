@@ -24,8 +24,9 @@ _NAMES = {
     "worker": Sentence(zh="任务执行", en="Worker"),
     "executor": Sentence(zh="采集执行", en="Executor"),
     "scheduler": Sentence(zh="调度", en="Scheduler"),
+    "bucket": Sentence(zh="存储桶", en="Bucket"),
 }
-_LOGS = ("serve", "worker", "executor", "scheduler", "redis", "postgres")
+_LOGS = ("serve", "worker", "executor", "scheduler", "bucket", "redis", "postgres")
 
 
 class Progress:
@@ -137,10 +138,12 @@ def _padded(label: str, width: int) -> str:
 
 
 def _places(place: Place) -> list[tuple[str, str]]:
+    bucket = [] if place.bucket_port is None else [(screen.text("Bucket", "存储桶"), place.bucket_address)]
     return [
         (screen.text("Open", "地址"), place.address),
         (screen.text("API docs", "接口文档"), f"{place.address}/docs"),
         ("gRPC", f"{place.host}:{place.grpc_port}"),
+        *bucket,
         (screen.text("Data", "数据目录"), str(place.home.path)),
         (screen.text("Logs", "日志目录"), str(place.home.logs)),
     ]

@@ -1,5 +1,7 @@
 """`penstock serve`, `worker`, `executor`, `scheduler`: one role each, as many times on as many machines as wanted.
 
+`penstock bucket` stands alone: it needs no other server, and one process holds its directory.
+
 A role is a coroutine `run(parts, stop)`, handed in by `penstock.__main__`: the command line starts the edges
 but does not know them. SIGTERM sets `stop`; a role finishes or hands back what it holds and leaves. A second
 SIGTERM leaves at once, and so does a role that is still held up (by a server that hangs, say) past its time.
@@ -16,12 +18,13 @@ import structlog
 import typer
 
 import penstock
+from penstock.cli.options import Data
 
 if TYPE_CHECKING:
     from penstock.bootstrap import Parts, Settings
 
 Role = Callable[["Parts", asyncio.Event], Awaitable[None]]
-Roles = Mapping[str, Role]
+Roles = Mapping[str, Callable[[Any, asyncio.Event], Awaitable[None]]]
 log = structlog.get_logger(__name__)
 
 _DESCRIPTORS = 65_536
@@ -33,6 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command("worker", epilog=_example("worker"))(worker)
     app.command("executor", epilog=_example("executor"))(executor)
     app.command("scheduler", epilog=_example("scheduler"))(scheduler)
+    app.command("bucket", epilog="Example: BUCKET_PUSH_URL=http://…/_/gcs/callback penstock bucket")(bucket)
 
 
 def _example(command: str) -> str:
@@ -72,14 +76,27 @@ def scheduler(context: typer.Context) -> None:
     run_role(context, "scheduler")
 
 
+def bucket(
+    context: typer.Context,
+    data: Data = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on \\[PENSTOCK_HOST, else 127.0.0.1].")
+    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="PORT", help="Port \\[PENSTOCK_BUCKET_PORT, else 8002].")] = None,
+) -> None:
+    """Be the bucket that phones send to, where there is none in a cloud; one per directory."""
+    run_role(context, "bucket", home=data, host=host, bucket_port=port)
+
+
 def run_role(context: typer.Context, name: str, **given: Any) -> None:
     import uvloop
 
     from penstock.bootstrap import load_settings
 
     settings = load_settings(**{key: value for key, value in given.items() if value is not None})
+    run = _run_alone if name == "bucket" else _run
     try:
-        uvloop.run(_run(settings, name, context.obj[name]))
+        uvloop.run(run(settings, name, context.obj[name]))
     except ExceptionGroup as failures:
         raise _first(failures) from failures
 
@@ -87,6 +104,26 @@ def run_role(context: typer.Context, name: str, **given: Any) -> None:
 async def _run(settings: "Settings", name: str, role: Role) -> None:
     from penstock.bootstrap import started
 
+    stop = _stop_when_asked(settings)
+    async with started(settings, role=name) as parts:
+        log.info("role.started", pid=os.getpid(), version=penstock.__version__)
+        await role(parts, stop)
+        log.info("role.stopped")
+
+
+async def _run_alone(
+    settings: "Settings", name: str, role: Callable[["Settings", asyncio.Event], Awaitable[None]]
+) -> None:
+    from penstock.bootstrap import standing_alone
+
+    stop = _stop_when_asked(settings)
+    with standing_alone(settings, role=name):
+        log.info("role.started", pid=os.getpid(), version=penstock.__version__)
+        await role(settings, stop)
+        log.info("role.stopped")
+
+
+def _stop_when_asked(settings: "Settings") -> asyncio.Event:
     _allow_descriptors()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -99,10 +136,7 @@ async def _run(settings: "Settings", name: str, role: Role) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
-    async with started(settings, role=name) as parts:
-        log.info("role.started", pid=os.getpid(), version=penstock.__version__)
-        await role(parts, stop)
-        log.info("role.stopped")
+    return stop
 
 
 def _allow_descriptors() -> None:

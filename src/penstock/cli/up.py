@@ -16,14 +16,14 @@ from penstock.embedded.runtime import EmbeddedRuntime, Place, Plan, Program
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.settings import SettingsFile
 
-_KEPT_WHEN_NAMED = ("PENSTOCK_STORE_URL", "PENSTOCK_JWT_SECRET")
+_KEPT_WHEN_NAMED = ("PENSTOCK_STORE_URL", "PENSTOCK_JWT_SECRET", "DIRECT_ENDPOINT")
 
 
 def register(app: typer.Typer) -> None:
     app.command("up", epilog="Example: penstock up --data ~/penstock-data --port 8080")(up)
 
 
-def up(
+def up(  # noqa: PLR0913, PLR0917  one parameter for each option
     data: Data = None,
     host: Annotated[
         str | None,
@@ -43,19 +43,31 @@ def up(
             min=0, max=65535, metavar="PORT", help="gRPC port; 0 picks a free one \\[PENSTOCK_GRPC_PORT, else 8001]."
         ),
     ] = None,
+    bucket_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Port of the bucket that phones send to; 0 picks a free one \\[PENSTOCK_BUCKET_PORT, else 8002].",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the logs of all processes.")] = False,
 ) -> None:
-    """Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, executor and scheduler.
+    """Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, executor, scheduler and bucket.
 
     Needs nothing but Python. Ctrl-C stops all of it in order; data stays, and the next `up` goes on.
     """
     all_settings(data)  # a wrong setting of any part is said before anything starts
-    settings = runtime_settings(data, host=host, port=port or None, grpc_port=grpc_port or None)
+    settings = runtime_settings(
+        data, host=host, port=port or None, grpc_port=grpc_port or None, bucket_port=bucket_port or None
+    )
     plan = Plan(
         home=settings.home,
         host=settings.host,
         port=0 if port == 0 else settings.port,
         grpc_port=0 if grpc_port == 0 else settings.grpc_port,
+        bucket_port=None if named("DIRECT_BUCKET_URL") else 0 if bucket_port == 0 else settings.bucket_port,
         shutdown_seconds=settings.shutdown_seconds.total_seconds(),
     )
     progress = Progress(plan, verbose=verbose, ignored=ignored_settings(settings))
@@ -70,22 +82,28 @@ def programs(place: Place) -> Sequence[Program]:
     def role(name: str) -> list[str]:
         return [sys.executable, "-P", "-m", "penstock", name]
 
-    return [
+    everything = [
         Program("serve", role("serve"), answers(f"{place.address}/health/live")),
         Program("worker", role("worker")),
         Program("executor", role("executor")),
         Program("scheduler", role("scheduler")),
     ]
+    if place.bucket_port is not None:
+        everything.append(Program("bucket", role("bucket"), answers(f"{place.bucket_address}/health/live")))
+    return everything
 
 
 def environment(place: Place) -> dict[str, str]:
-    """Ours, told where the servers are. A store or a secret that the settings name is kept."""
-    ours = place.environment()
-    named = {**SettingsFile.find().values, **os.environ}
-    for name in _KEPT_WHEN_NAMED:
-        if named.get(name):
-            del ours[name]
+    """Ours, told where the servers are. A store, a secret or an address for phones that the settings name is kept."""
+    ours = {
+        name: value for name, value in place.environment().items() if name not in _KEPT_WHEN_NAMED or not named(name)
+    }
     return {**os.environ, **ours}
+
+
+def named(name: str) -> bool:
+    """Does the environment or the settings file say something?"""
+    return bool({**SettingsFile.find().values, **os.environ}.get(name))
 
 
 def ignored_settings(settings: RuntimeSettings) -> list[str]:

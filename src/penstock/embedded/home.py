@@ -2,7 +2,8 @@
 
 lock      who holds it (pid, host, since when, ports, children)     secret   signs tokens, mode 0600
 pgdata/   PostgreSQL        redis/   Redis        store/   objects
-log/      one file per process                    run/     sockets and metrics, nothing that must last
+bucket/   what phones send, and the keys for it   log/     one file per process
+run/      sockets and metrics, nothing that must last
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from penstock.embedded.process import born_at, end_leftover
 
 _MEGABYTES_FOR_A_NEW_CLUSTER = 160
 _MEGABYTES_TO_START = 24
-_OUR_NAMES = {"lock", "secret", "pgdata", "redis", "store", "log", "run", "probe", "lost+found"}
+_OUR_NAMES = {"lock", "secret", "pgdata", "redis", "store", "bucket", "log", "run", "probe", "lost+found"}
 
 
 Born = tuple[int, float]  # pid and time of birth: together they name a process for ever
@@ -42,6 +43,7 @@ class Holder:
     port: int
     grpc_port: int
     address: str = "127.0.0.1"
+    bucket_port: int | None = None
     pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -61,6 +63,7 @@ class Home:
         self.logs = self.path / "log"
         self.run = self.path / "run"
         self.store = self.path / "store"
+        self.bucket = self.path / "bucket"
         self.metrics = self.run / "metrics"
         self._lock = self.path / "lock"
         self._secret = self.path / "secret"

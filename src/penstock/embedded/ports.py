@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from collections.abc import Collection
 
 import psutil
 
@@ -9,14 +10,22 @@ from penstock.embedded.failure import EmbeddedFailure
 from penstock.kernel.listening import try_listening
 
 
-def free_port(host: str) -> int:
-    """Any port that is free right now."""
+def free_port(host: str, *, but: Collection[int] = ()) -> int:
+    """Any port that is free right now, but none of these."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.bind((host, 0))
-            return int(probe.getsockname()[1])
+            found = int(probe.getsockname()[1])
+            return found if found not in but else free_port(host, but=but)
     except OSError as failure:
         raise _refusal(host, 0, "--port", failure) from failure
+
+
+def reachable(host: str) -> str:
+    """An address to open on this machine: the wildcard is not one."""
+    if host in {"0.0.0.0", "::", ""}:  # noqa: S104  compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def refuse_taken(host: str, port: int, *, option: str) -> None:

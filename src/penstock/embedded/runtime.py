@@ -3,20 +3,23 @@
 Everything that can be refused is refused before anything is started: the directory, its holder, the ports.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.embedded.bucket.keys import ACCOUNT_FILE, PUSHER, prepare_keys
 from penstock.embedded.child import Child
 from penstock.embedded.failure import EmbeddedFailure
 from penstock.embedded.home import Holder, Holding, Home
-from penstock.embedded.ports import free_port, refuse_taken
+from penstock.embedded.ports import free_port, reachable, refuse_taken
 from penstock.embedded.postgres import EmbeddedPostgres
 from penstock.embedded.redis import EmbeddedRedis
 from penstock.embedded.stopping import Interrupted, StopRequests
 from penstock.embedded.supervisor import Notice, Supervised, Supervisor, What
 
 POSTGRES, REDIS, MIGRATIONS = "PostgreSQL", "Redis", "migrations"
+BUCKET = "penstock-uploads"
 _SECONDS_TO_RECOVER = 600  # PostgreSQL after a crash, at the worst
 _SECONDS_FOR_CHILDREN = 45
 
@@ -38,6 +41,7 @@ class Plan:
     host: str = "127.0.0.1"
     port: int = 8000
     grpc_port: int = 8001
+    bucket_port: int | None = 8002  # None: files are sent to somebody else's bucket
     shutdown_seconds: float = 20
 
 
@@ -49,6 +53,7 @@ class Place:
     host: str
     port: int
     grpc_port: int
+    bucket_port: int | None
     database_url: str
     redis_url: str
     secret: str
@@ -56,11 +61,16 @@ class Place:
     @property
     def address(self) -> str:
         """The HTTP address to open on this machine."""
-        return f"http://{_reachable(self.host)}:{self.port}"
+        return f"http://{reachable(self.host)}:{self.port}"
+
+    @property
+    def bucket_address(self) -> str:
+        return f"http://{reachable(self.host)}:{self.bucket_port}"
 
     def environment(self) -> dict[str, str]:
         """What tells a role where it runs."""
         return {
+            **self._bucket_environment(),
             "PENSTOCK_HOME": str(self.home.path),
             "PENSTOCK_HOST": self.host,
             "PENSTOCK_PORT": str(self.port),
@@ -71,6 +81,27 @@ class Place:
             "PENSTOCK_JWT_SECRET": self.secret,
             "PROMETHEUS_MULTIPROC_DIR": str(self.home.metrics),
             "PYTHONUNBUFFERED": "1",
+        }
+
+    def _bucket_environment(self) -> dict[str, str]:
+        """Phones send to our own bucket, and it tells us."""
+        if self.bucket_port is None:
+            return {}
+        callback = f"{self.address}/_/gcs/callback"
+        return {
+            "PENSTOCK_BUCKET_PORT": str(self.bucket_port),
+            "BUCKET_NAME": BUCKET,
+            "BUCKET_DIRECTORY": str(self.home.bucket),
+            "BUCKET_PUSH_URL": callback,
+            "BUCKET_PUSH_AUDIENCE": callback,
+            "BUCKET_PUSH_ISSUER": self.bucket_address,
+            "DIRECT_BUCKET_URL": f"gs://{BUCKET}",
+            "DIRECT_ENDPOINT": self.bucket_address,
+            "DIRECT_SERVICE_ACCOUNT_FILE": str(self.home.bucket / ACCOUNT_FILE),
+            "DIRECT_CALLBACK_AUDIENCE": callback,
+            "DIRECT_CALLBACK_EMAIL": PUSHER,
+            "DIRECT_CALLBACK_ISSUERS": json.dumps([self.bucket_address]),
+            "DIRECT_CALLBACK_JWKS_URL": f"{self.bucket_address}/oauth2/v3/certs",
         }
 
 
@@ -92,7 +123,10 @@ class EmbeddedRuntime:
         """Until asked to stop; True when everything stopped by itself in time."""
         home = Home(self._plan.home)
         home.prepare()
-        holder = Holder(port=self._plan.port, grpc_port=self._plan.grpc_port, address=_reachable(self._plan.host))
+        holder = Holder(
+            port=self._plan.port, grpc_port=self._plan.grpc_port, address=reachable(self._plan.host),
+            bucket_port=self._plan.bucket_port,
+        )  # fmt: skip
         with StopRequests().listening() as requests, home.held(holder) as holding:
             supervisor = Supervisor(requests, tell=self._tell, started=holding.note_child)
             try:
@@ -115,19 +149,16 @@ class EmbeddedRuntime:
     def _prepare(self, home: Home, holding: Holding) -> Place:
         plan = self._plan
         holding.end_leftovers()
-        port, grpc_port = plan.port or free_port(plan.host), plan.grpc_port or free_port(plan.host)
-        if port == grpc_port:
-            raise EmbeddedFailure(
-                f"HTTP and gRPC cannot share port {port}: choose two with --port and --grpc-port.",
-                f"HTTP 与 gRPC 不能共用端口 {port}：请用 --port 和 --grpc-port 分别指定。",
-            )
-        refuse_taken(plan.host, port, option="--port")
-        refuse_taken(plan.host, grpc_port, option="--grpc-port")
-        holding.holder.port, holding.holder.grpc_port = port, grpc_port
+        ports = _ports(plan)
+        holder = holding.holder
+        holder.port, holder.grpc_port, holder.bucket_port = ports
         holding.write()
         home.empty_metrics()
         database, redis = EmbeddedPostgres(home.path), EmbeddedRedis(home.path)
-        return Place(home, plan.host, port, grpc_port, database.url, redis.url, home.secret())
+        place = Place(home, plan.host, *ports, database.url, redis.url, home.secret())
+        if place.bucket_port is not None:
+            prepare_keys(home.bucket, place.bucket_address)
+        return place
 
     def _start_servers(self, supervisor: Supervisor, place: Place) -> None:
         from penstock.kernel.migrations import SchemaTooNew, migrate  # slow to import, and only we need it
@@ -144,6 +175,29 @@ class EmbeddedRuntime:
         self._tell(Notice(What.READY, MIGRATIONS))
 
 
+def _ports(plan: Plan) -> tuple[int, int, int | None]:
+    """Those that were asked for, or free ones; none twice, none taken."""
+    wanted = {"--port": plan.port, "--grpc-port": plan.grpc_port}
+    if plan.bucket_port is not None:
+        wanted["--bucket-port"] = plan.bucket_port
+    ports: dict[str, int] = {}
+    for option, port in wanted.items():
+        ports[option] = port or free_port(plan.host, but=ports.values())
+        for other, taken in ports.items():
+            if other != option and taken == ports[option]:
+                raise _port_shared(port, other, option)
+        refuse_taken(plan.host, ports[option], option=option)
+    return ports["--port"], ports["--grpc-port"], ports.get("--bucket-port")
+
+
+def _port_shared(port: int, one: str, other: str) -> EmbeddedFailure:
+    what = {"--port": "HTTP", "--grpc-port": "gRPC", "--bucket-port": "bucket"}
+    return EmbeddedFailure(
+        f"{what[one]} and {what[other]} cannot share port {port}: choose two with {one} and {other}.",
+        f"{what[one]} 与 {what[other]} 不能共用端口 {port}：请用 {one} 和 {other} 分别指定。",
+    )
+
+
 def _child(program: Program, home: Home, environment: Mapping[str, str]) -> Child:
     log = home.logs / f"{program.name}.log"
     return Child(program.name, program.command, log=log, environment=environment, ready=program.ready)
@@ -157,10 +211,3 @@ def _schema_too_new(home: Path, found: str, newest: str) -> EmbeddedFailure:
         f"{home} 中的数据库版本为 {found}，高于当前 Penstock 所知的 {newest}：请升级 Penstock，"
         "或用 --data 指定其他目录。",
     )
-
-
-def _reachable(host: str) -> str:
-    """An address to open in a browser here: the wildcard is not one."""
-    if host in {"0.0.0.0", "::", ""}:  # noqa: S104  compared, not bound
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host

@@ -32,6 +32,7 @@ class RuntimeSettings(SettingsGroup):
         description="Believe x-user-id, x-merchant-id and x-role of gRPC calls: only where nothing but a gateway, which"
         " has checked them, can reach the port",
     )
+    bucket_port: int = Field(8002, ge=1, le=65535, description="Port of the embedded bucket")
     cors_origins: str = Field(
         "*", description="Origins whose pages may call the API with a token, separated by commas; empty: only our own"
     )

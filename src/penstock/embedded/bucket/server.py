@@ -1,0 +1,117 @@
+"""The bucket on a port, until told to stop: then senders are told to come again, and what has come is kept."""
+
+import asyncio
+from pathlib import Path
+
+import structlog
+from granian.constants import Interfaces
+from granian.server.embed import Server
+
+from penstock.embedded.bucket.app import BucketApp
+from penstock.embedded.bucket.faults import Faults
+from penstock.embedded.bucket.keys import SIGNER, prepare_keys
+from penstock.embedded.bucket.ledger import Ledger
+from penstock.embedded.bucket.place import BucketPlace
+from penstock.embedded.bucket.pushing import Pusher
+from penstock.embedded.bucket.sessions import Sessions
+from penstock.embedded.bucket.settings import BucketSettings
+from penstock.embedded.bucket.shelf import Shelf
+from penstock.embedded.bucket.signatures import Signatures
+from penstock.embedded.bucket.tokens import Tokens
+from penstock.embedded.ports import reachable
+from penstock.kernel.backoff import pause
+from penstock.kernel.clock import Clock, SystemClock
+from penstock.kernel.listening import refuse_taken_port
+from penstock.kernel.runtime import RuntimeSettings
+
+log = structlog.get_logger(__name__)
+_BACKLOG = 1024
+_CONCURRENT = 4096
+_SECONDS_BETWEEN_SWEEPS = 600.0
+
+
+def bucket_directory(settings: BucketSettings, home: Path) -> Path:
+    return settings.directory or home.resolve() / "bucket"
+
+
+class BucketServer:
+    """One run on one directory."""
+
+    def __init__(
+        self, settings: BucketSettings, runtime: RuntimeSettings, *, clock: Clock | None = None,
+        faults: Faults | None = None,
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._runtime = runtime
+        self._clock = clock or SystemClock()
+        self._faults = faults or Faults()
+        self.address = f"http://{reachable(runtime.host)}:{runtime.bucket_port}"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop` is set. A taken port or directory is a sentence."""
+        settings, runtime = self._settings, self._runtime
+        refuse_taken_port(runtime.host, runtime.bucket_port, "PENSTOCK_BUCKET_PORT")
+        directory = bucket_directory(settings, runtime.home)
+        keys = await asyncio.to_thread(prepare_keys, directory, self.address)
+        shelf = Shelf(directory)
+        await asyncio.to_thread(shelf.open)
+        try:
+            ledger = Ledger(shelf, self._clock, tells=bool(settings.push_url))
+            sessions = Sessions(shelf, ledger, settings, self._clock, self._faults)
+            await asyncio.to_thread(_load, shelf, ledger, sessions)
+            place = BucketPlace(
+                settings, shelf, ledger, sessions, Signatures(SIGNER, keys.signer.public_key()),
+                Tokens(keys, self.address, self._clock), self._clock, self._faults,
+            )  # fmt: skip
+            async with asyncio.TaskGroup() as group:
+                background = [group.create_task(_sweep(sessions, stop), name="bucket sweep")]
+                if settings.push_url:
+                    pusher = Pusher(ledger, shelf, settings, self._clock, self._faults)
+                    background.append(group.create_task(pusher.run(keys, self.address), name="bucket push"))
+                try:
+                    await self._serve(BucketApp(place, keys), sessions, stop)
+                finally:
+                    for task in background:
+                        task.cancel()
+        finally:
+            shelf.close()
+
+    async def _serve(self, app: BucketApp, sessions: Sessions, stop: asyncio.Event) -> None:
+        runtime = self._runtime
+        server = Server(
+            app, address=runtime.host, port=runtime.bucket_port, interface=Interfaces.ASGINL, websockets=False,
+            backlog=_BACKLOG, backpressure=_CONCURRENT, log_enabled=False,
+        )  # fmt: skip
+        serving = asyncio.create_task(server.serve(), name="bucket server")
+        stopping = asyncio.create_task(stop.wait(), name="bucket stop")
+        log.info("bucket.listening", host=runtime.host, port=runtime.bucket_port)
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                server.stop()  # type: ignore[no-untyped-call]
+                sessions.interrupt()
+                await asyncio.wait({serving}, timeout=runtime.shutdown_seconds.total_seconds())
+            if not serving.done():
+                log.warning("bucket.cut_off", requests=app.cut_off())
+                await asyncio.wait({serving}, timeout=1)
+            if serving.done():
+                serving.result()
+        finally:
+            stopping.cancel()
+        log.info("bucket.stopped")
+
+
+def _load(shelf: Shelf, ledger: Ledger, sessions: Sessions) -> None:
+    still_open = sessions.load(ledger.load())
+    shelf.keep_only({*ledger.data_files(), *still_open})
+
+
+async def _sweep(sessions: Sessions, stop: asyncio.Event) -> None:
+    while True:
+        try:
+            if gone := await sessions.expire():
+                log.info("bucket.sessions_expired", sessions=gone)
+        except OSError as failure:
+            log.warning("bucket.disk_trouble", reason=failure.strerror)
+        if await pause(stop, _SECONDS_BETWEEN_SWEEPS):
+            return

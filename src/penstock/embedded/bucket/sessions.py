@@ -1,0 +1,288 @@
+"""Resumable sessions: bytes come in pieces, over connections that break, from senders that have lost their place.
+
+Only whole quanta are kept until the last piece comes, so what is on disk is always a place to go on from. Bytes are
+synced before a sender is told that we have them; a restart finds them by the length of the data file and hashes
+them anew. One request at a time writes to a session, and the newest wins: a phone that lost its connection comes
+back long before we notice that the old one is dead.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
+
+import msgspec
+import structlog
+
+from penstock.embedded.bucket import metrics
+from penstock.embedded.bucket.body import Body, HungUpOn
+from penstock.embedded.bucket.datafile import DataFile
+from penstock.embedded.bucket.faults import Faults
+from penstock.embedded.bucket.ledger import Ledger
+from penstock.embedded.bucket.ranges import QUANTUM, Arriving
+from penstock.embedded.bucket.records import Kind, SessionRecord, StoredObject, Wish, session_key
+from penstock.embedded.bucket.refusals import Refusal, malformed, no_such_session, session_over, too_large, try_again
+from penstock.embedded.bucket.settings import BucketSettings
+from penstock.embedded.bucket.shelf import Shelf
+from penstock.embedded.bucket.threads import in_thread
+from penstock.kernel import failpoints
+from penstock.kernel.clock import Clock
+
+log = structlog.get_logger(__name__)
+_KEEP_AT = 1024 * 1024
+
+
+class Session:
+    """What is known of one session, and who writes to it."""
+
+    def __init__(self, record: SessionRecord) -> None:
+        self.record = record
+        self.file: DataFile | None = None  # between requests it is closed, but its hashes are kept
+        self.turn = asyncio.Lock()
+        self.body: Body | None = None
+        self.is_named = False  # is the data file's name durable?
+
+    @property
+    def is_open(self) -> bool:
+        return self.record.object is None and self.record.refused is None
+
+    def interrupt(self) -> None:
+        if self.body is not None:
+            self.body.hang_up()
+
+
+class Sessions:
+    """All sessions of one bucket."""
+
+    def __init__(self, shelf: Shelf, ledger: Ledger, settings: BucketSettings, clock: Clock, faults: Faults) -> None:
+        self._shelf = shelf
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._faults = faults
+        self._sessions: dict[str, Session] = {}
+        self._open: set[str] = set()
+
+    def load(self, ended: dict[str, StoredObject]) -> set[str]:
+        """From disk. A session whose object is there has ended, whether it could still write that down or not."""
+        for key, found in self._shelf.sessions():
+            record = found
+            if record.object is None and key in ended:
+                record = msgspec.structs.replace(record, object=ended[key])
+            if record.object:
+                self._ledger.saw(record.object.generation)
+            self._sessions[key] = Session(record)
+        self._open = {key for key, session in self._sessions.items() if session.is_open}
+        return set(self._open)
+
+    async def begin(self, kind: Kind, wish: Wish, total: int | None = None) -> str:
+        """The secret that names the new session."""
+        if total is not None and total > self._settings.largest_object:
+            raise too_large(self._settings.largest_object)
+        if len(self._open) >= self._settings.most_sessions:
+            raise Refusal(429, "TooManyRequests", "Too many sessions are open: try again later.")
+        upload_id = secrets.token_urlsafe(48)
+        record = SessionRecord(
+            key=session_key(upload_id), kind=kind, wish=wish, started=self._clock.now(), total=total
+        )  # fmt: skip
+        self._open.add(record.key)
+        try:
+            await in_thread(self._shelf.write_session, record)
+        except BaseException:
+            self._open.discard(record.key)
+            raise
+        self._sessions[record.key] = Session(record)
+        return upload_id
+
+    def find(self, upload_id: str) -> Session:
+        session = self._sessions.get(session_key(upload_id))
+        if session is None:
+            raise no_such_session()
+        if session.is_open and (self._faults.expire_sessions or self._is_over(session, self._clock.now())):
+            raise session_over()
+        return session
+
+    async def put(self, session: Session, arriving: Arriving, body: Body) -> int | StoredObject:
+        """How many bytes we have now, or the finished object."""
+        async with self._turn(session, body):
+            if session.record.refused:
+                raise Refusal(*session.record.refused)
+            if session.record.object:
+                return session.record.object
+            async with self._opened(session) as file:
+                self._check_total(session, file, arriving)
+                if not arriving.only_asks:
+                    whole = await self._take_in(session, file, arriving, body)
+                else:
+                    whole = arriving.total is not None and arriving.total == file.size
+                if whole:
+                    return await in_thread(self._finish, session, file)
+                await in_thread(self._sync, session, file)
+                failpoints.reach("bucket.chunk_synced")
+                metrics.RESUMED.inc()
+                return file.size
+
+    async def cancel(self, session: Session) -> None:
+        async with self._turn(session, None):
+            if session.is_open:
+                over = session_over()
+                await in_thread(self._end, session, over)
+
+    def interrupt(self) -> None:
+        """We stop: what has come is kept, and senders are told to come again."""
+        for session in self._sessions.values():
+            session.interrupt()
+
+    async def expire(self) -> int:
+        """Those too old go, with their bytes; for as long again they are remembered as gone."""
+        now, gone = self._clock.now(), 0
+        for key, session in list(self._sessions.items()):
+            if session.turn.locked() or not self._is_over(session, now):
+                continue
+            if session.is_open:
+                await self.cancel(session)
+                gone += 1
+            elif now - session.record.started > 2 * self._settings.session_days:
+                await in_thread(self._shelf.remove_session, key)
+                self._sessions.pop(key, None)
+        return gone
+
+    def _is_over(self, session: Session, now: datetime) -> bool:
+        return now - session.record.started > self._settings.session_days
+
+    @asynccontextmanager
+    async def _turn(self, session: Session, body: Body | None) -> AsyncIterator[None]:
+        while session.turn.locked():
+            session.interrupt()
+            if await _got_within(session.turn, 0.05):
+                break
+        else:
+            await session.turn.acquire()
+        session.body = body
+        try:
+            yield
+        finally:
+            session.body = None
+            session.turn.release()
+
+    @asynccontextmanager
+    async def _opened(self, session: Session) -> AsyncIterator[DataFile]:
+        file = session.file
+        path = self._shelf.data(session.record.key)
+        if file is None:
+            file = session.file = await in_thread(partial(DataFile, path, whole=QUANTUM))
+        else:
+            await in_thread(file.reopen, path)
+        try:
+            yield file
+        except OSError:
+            session.file = None  # how much came to be written is found out by looking
+            raise
+        finally:
+            file.close()
+
+    def _check_total(self, session: Session, file: DataFile, arriving: Arriving) -> None:
+        total, known = arriving.total, session.record.total
+        if total is None or total == known:
+            return
+        if known is not None:
+            raise malformed("The total size was said to be another before.")
+        if total > self._settings.largest_object:
+            raise too_large(self._settings.largest_object)
+        if total < file.size:
+            raise malformed("More bytes have come than the total size.")
+        session.record = msgspec.structs.replace(session.record, total=total)
+
+    async def _take_in(self, session: Session, file: DataFile, arriving: Arriving, body: Body) -> bool:
+        """True when the object is whole."""
+        if arriving.start != file.size:
+            metrics.OFFSET_MISMATCHES.inc()
+        if arriving.start > file.size:
+            raise try_again(f"Bytes are missing before this chunk: {file.size} are here.")
+        inflow = _Inflow(file, arriving, self._faults, self._settings.largest_object)
+        try:
+            while piece := await body.next():
+                await inflow.add(piece)
+        except HungUpOn:
+            raise try_again("The sender was silent for too long, or came again.") from None
+        finally:
+            await inflow.keep()
+        total = session.record.total
+        whole = arriving.ends_with_body if total is None else arriving.start + inflow.received == total
+        if whole:
+            await inflow.keep(everything=True)
+        return whole
+
+    def _sync(self, session: Session, file: DataFile) -> None:
+        file.sync()
+        if not session.is_named:
+            self._shelf.sync_names()
+            session.is_named = True
+
+    def _finish(self, session: Session, file: DataFile) -> StoredObject:
+        file.sync()
+        failpoints.reach("bucket.bytes_synced")
+        record = session.record
+        try:
+            stored = self._ledger.put(record.wish, file.contents(record.key))
+        except Refusal as refusal:
+            self._end(session, refusal)
+            raise
+        self._settle(session, msgspec.structs.replace(record, object=stored))
+        return stored
+
+    def _end(self, session: Session, refusal: Refusal) -> None:
+        why = (refusal.status, refusal.code, refusal.message)
+        self._settle(session, msgspec.structs.replace(session.record, refused=why))
+        self._shelf.remove_data(session.record.key)
+
+    def _settle(self, session: Session, record: SessionRecord) -> None:
+        session.record, session.file = record, None
+        self._open.discard(record.key)
+        with suppress(OSError):  # it is told by the object's record, or comes to the same end again
+            self._shelf.write_session(record)
+
+
+class _Inflow:
+    """The bytes of one request on their way into the file, whole quanta at a time."""
+
+    def __init__(self, file: DataFile, arriving: Arriving, faults: Faults, most: int) -> None:
+        self._file = file
+        self._skip = file.size - arriving.start  # sent before, and here already
+        self._arriving = arriving
+        self._faults = faults
+        self._most = most
+        self._waiting = bytearray()
+        self.received = 0
+
+    async def add(self, piece: bytes) -> None:
+        self.received += len(piece)
+        length = self._arriving.length
+        if length is not None and self.received > length:
+            raise malformed("More bytes came than Content-Range says.")
+        if self._faults.breaks_off(self.received):
+            raise try_again("A fault that was ordered.")
+        dropped = min(self._skip, len(piece))
+        self._skip -= dropped
+        self._waiting += memoryview(piece)[dropped:]
+        if self._file.size + len(self._waiting) > self._most:
+            raise too_large(self._most)
+        if len(self._waiting) >= _KEEP_AT:
+            await self.keep()
+
+    async def keep(self, *, everything: bool = False) -> None:
+        length = len(self._waiting) if everything else len(self._waiting) // QUANTUM * QUANTUM
+        if length:
+            piece = bytes(memoryview(self._waiting)[:length])
+            del self._waiting[:length]
+            await in_thread(self._file.append, piece)
+
+
+async def _got_within(turn: asyncio.Lock, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await turn.acquire()
+    except TimeoutError:
+        return False
