@@ -1070,3 +1070,4 @@ create table catalog.dead_messages (
   received_at timestamptz not null default now()
 );
 create index idx_dead_messages on catalog.dead_messages (received_at);
+create index idx_inbox_received on catalog.inbox_events (received_at);

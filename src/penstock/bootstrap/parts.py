@@ -13,6 +13,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
 from penstock.extraction.desk import EtlDesk
+from penstock.kernel import inbox
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock
@@ -102,9 +103,9 @@ class Parts:
 
     @cached_property
     def direct(self) -> "DirectDesk":
-        from penstock.uploads.direct.desk import DirectDesk  # as above
+        from penstock.bootstrap.direct import make_desk  # as above
 
-        return DirectDesk(self.database, None, self.settings.direct, self.clock, self.queue, self.worker_id)
+        return make_desk(self)
 
     @cached_property
     def push_tokens(self) -> "PushTokens":
@@ -157,6 +158,8 @@ class Parts:
             Duty("jobs.remove_files", timedelta(seconds=10), self._remove_files),
             Duty("etl.sweep", self.settings.etl.sweep_seconds, self._sweep_etl),
             Duty("etl.expire", timedelta(hours=1), self._expire_etl),
+            Duty("direct.sweep", self.settings.direct.lease_seconds / 4, self._sweep_direct),
+            Duty("retention.forget", timedelta(hours=1), self._forget),
             Duty("harvest.sweep", self.settings.harvest.lease_seconds / 4, self._sweep_tasks),
             *self._schedules(),
         ]
@@ -195,6 +198,14 @@ class Parts:
             moved = await Archiver(self.database, self.store, table, settings).archive(before=before)
             log.info("retention.archived", table=table.table, rows=moved.rows, files=moved.files)
 
+    async def _forget(self, fence: Fence) -> None:  # noqa: ARG002  deletes only what is too old to matter
+        from penstock.uploads.direct.sweeping import forget_dead_messages  # as above
+
+        age = timedelta(days=self.settings.retention.inbox_days)
+        messages = await inbox.forget(self.database, age)
+        dead = await forget_dead_messages(self.direct)
+        log.info("retention.forgot", messages=messages, dead_messages=dead)
+
     async def _sweep_store(self, fence: Fence) -> None:  # noqa: ARG002  deletes only leftovers
         await self.store.sweep(older_than=timedelta(days=1))
 
@@ -210,6 +221,11 @@ class Parts:
         from penstock.extraction.sweep import sweep  # as above
 
         await sweep(self.etl)
+
+    async def _sweep_direct(self, fence: Fence) -> None:  # noqa: ARG002  as above
+        from penstock.uploads.direct.sweeping import sweep  # as above
+
+        await sweep(self.direct)
 
     async def _expire_etl(self, fence: Fence) -> None:  # noqa: ARG002  as above
         from penstock.extraction.expiry import expire  # as above

@@ -6,9 +6,8 @@ worker's, the next look takes it up again.
 """
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Never, Protocol
 from uuid import UUID
 
 import psycopg
@@ -23,6 +22,7 @@ from penstock.kernel import error_codes, failpoints
 from penstock.kernel.backoff import pause
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
+from penstock.kernel.keeping import beside
 
 log = structlog.get_logger(__name__)
 
@@ -180,19 +180,7 @@ class JobRun:
 
     async def _worked(self, page: HeldPage) -> Done | Failed:
         """The work, beside a watch that renews the lease; a lost one cancels the work."""
-        work = asyncio.create_task(self._guarded(page))
-        watch = asyncio.create_task(self._keep(page, work))
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if watch.done() and (lost := watch.exception()):
-                raise lost from None
-            work.cancel()
-            raise
-        finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError, PenstockError):
-                await watch
+        return await beside(lambda: self._keep(page), lambda: self._guarded(page))
 
     async def _guarded(self, page: HeldPage) -> Done | Failed:
         try:
@@ -201,7 +189,7 @@ class JobRun:
             log.exception("page.stumbled", job=str(self._hold.job_id), page=page.number)
             return Failed(reason_of(failure))
 
-    async def _keep(self, page: HeldPage, work: "asyncio.Task[Done | Failed]") -> None:
+    async def _keep(self, page: HeldPage) -> Never:
         ttl = self._place.settings.page_lease_sec
         while True:
             await asyncio.sleep(ttl.total_seconds() / 3)
@@ -210,7 +198,6 @@ class JobRun:
                     await pagework.renew(tx, self._hold, [page], ttl=ttl)
             except PenstockError as trouble:
                 if trouble.code in _TAKEN_AWAY:
-                    work.cancel()
                     raise
                 raise_unless_unavailable(trouble)
 

@@ -7,15 +7,15 @@ cancelled and nothing is written any more. Work that gives no sign of life for `
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any
+from typing import Any, Never
 
 from penstock.extraction import runstate, store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.runstate import RunState
 from penstock.extraction.states import RunStatus, Stage
-from penstock.kernel import error_codes, leases
-from penstock.kernel.errors import PenstockError, raise_unless_unavailable
+from penstock.kernel import error_codes
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.keeping import beside, renew_or_lose
 from penstock.kernel.leases import Leasable, Lease
 
 TASKS = Leasable("etl_task", "task_id", ready="status = 'pending'", order="due_at, task_id")
@@ -73,23 +73,9 @@ class Held:
         """What the work returns; LEASE_LOST or ETL_STAGE_TIMEOUT when it was ended from outside."""
         if self.row[f"{self.stage}_attempts"]:  # people are still shown the pause before this attempt
             await self._show_news()
-        running = asyncio.ensure_future(work())
-        watch = asyncio.create_task(self._watch(running))
-        try:
-            return await running
-        except asyncio.CancelledError:
-            if watch.done() and not watch.cancelled() and (ended := watch.exception()):
-                raise ended from None
-            running.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await running
-            raise
-        finally:
-            watch.cancel()
-            with suppress(asyncio.CancelledError, PenstockError):
-                await watch
+        return await beside(self._watch, work)
 
-    async def _watch(self, running: "asyncio.Future[Any]") -> None:
+    async def _watch(self) -> Never:
         """Shows how far it is, unless it is over in a moment."""
         if not self._is_shown:
             await asyncio.sleep(_MOMENT)
@@ -98,17 +84,8 @@ class Held:
         while True:
             await asyncio.sleep(min(ttl.total_seconds() / 3, longest / 4))
             if time.monotonic() - self._sign_of_life > longest:
-                running.cancel()
                 raise PenstockError(error_codes.ETL_STAGE_TIMEOUT, stage=self.stage, seconds=longest)
-            try:
-                async with self.desk.database.transaction() as tx:
-                    kept = await leases.renew(tx, TASKS, [self.lease], ttl=ttl)
-            except PenstockError as away:
-                raise_unless_unavailable(away)
-                continue
-            if not kept:
-                running.cancel()
-                raise PenstockError(error_codes.LEASE_LOST, table=TASKS.table, key=str(self.task_id))
+            await renew_or_lose(self.desk.database, TASKS, self.lease, ttl)
 
 
 async def claim(desk: EtlDesk, task_id: int, stage: Stage, owner: str) -> Held | None:

@@ -5,11 +5,14 @@ second waits for the first to commit and then finds the row; if the first rolls 
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from penstock.kernel.db import Tx, fetch_one
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+
+_AT_ONCE = 1_000
 
 
 async def first_time(
@@ -23,3 +26,19 @@ async def first_time(
         (source, dedup_key, message_id, Jsonb(dict(payload or {}))),
     )
     return row is not None
+
+
+async def forget(database: Database, older_than: timedelta) -> int:
+    """Removes messages that are older than anybody still sends them, a batch at a time; returns how many."""
+    gone = 0
+    while True:
+        async with database.statement() as tx:
+            some = await fetch_all(
+                tx,
+                "delete from catalog.inbox_events where ctid = any(array(select ctid from catalog.inbox_events"
+                " where received_at < now() - %s::interval order by received_at limit %s)) returning 1",
+                (older_than, _AT_ONCE),
+            )
+        gone += len(some)
+        if len(some) < _AT_ONCE:
+            return gone

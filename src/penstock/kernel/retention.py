@@ -41,6 +41,9 @@ class RetentionSettings(SettingsGroup):
     transitions_days: int = Field(90, ge=1, description="Days after which changes of state move to the object store")
     events_days: int = Field(90, ge=1, description="Days after which delivered events move to the object store")
     calls_days: int = Field(90, ge=1, description="Days after which calls to language models move to the object store")
+    inbox_days: int = Field(
+        90, ge=32, description="Days after which it is forgotten that a message came; none is sent again so late"
+    )
     batch_rows: int = Field(5_000, ge=1, le=50_000, description="Most rows in one archive file")
     batch_bytes: int = Field(32 * 2**20, ge=1, description="Most bytes in one archive file, before compression")
 

@@ -23,6 +23,8 @@ from penstock.kernel.deliveries import Deliveries
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
+from penstock.uploads.direct.attendant import Attendant
+from penstock.uploads.direct.desk import WAKE_UP
 
 log = structlog.get_logger(__name__)
 
@@ -37,21 +39,22 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
     """
     deliveries = parts.deliveries()
     rounds = parts.job_rounds(processor) if processor else None
+    attendant = Attendant(parts.direct) if parts.direct.bucket else None
     done = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         heartbeat = parts.heartbeat(takes_jobs=rounds is not None)
         group.create_task(heartbeat.run(done))  # alive until it holds nothing any more
+        hands = Hands(deliveries, attendant)
         work = [
-            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, deliveries, stop)),
+            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, hands, stop)),
             group.create_task(_sweep(deliveries, stop)),
+            *(group.create_task(each.run(stop)) for each in (rounds, attendant) if each),
         ]
-        if rounds:
-            work.append(group.create_task(rounds.run(stop)))
         await stop.wait()
         await asyncio.wait(work, timeout=_grace(parts))
-        deliveries.hand_back()
-        if rounds:
-            rounds.hand_back()
+        for each in (deliveries, rounds, attendant):
+            if each:
+                each.hand_back()
         await asyncio.wait(work)
         done.set()
 
@@ -95,9 +98,21 @@ class InHand:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-def _all_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> list[Jobs]:
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who is woken up by small jobs."""
+
+    deliveries: Deliveries
+    attendant: Attendant | None
+
+
+def _all_jobs(parts: Parts, hands: Hands, stop: asyncio.Event) -> list[Jobs]:
     async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
-        await deliveries.drain(stop)
+        await hands.deliveries.drain(stop)
+
+    async def direct_attend(context: dict[str, Any]) -> None:  # noqa: ARG001
+        if hands.attendant:
+            hands.attendant.poke()
 
     in_hand = InHand(parts.settings.etl.worker_count)
 
@@ -109,7 +124,7 @@ def _all_jobs(parts: Parts, deliveries: Deliveries, stop: asyncio.Event) -> list
 
     etl = {JOBS[Stage.OCR]: etl_ocr, JOBS[Stage.POSTPROCESS]: etl_postprocess}
     return [
-        Jobs(parts.queue, {"deliver": deliver}, at_once=8, timeout=300),
+        Jobs(parts.queue, {"deliver": deliver, WAKE_UP: direct_attend}, at_once=8, timeout=300),
         Jobs(parts.etl.queue, etl, in_hand.at_once, _STAGE_SECONDS, in_hand),
     ]
 

@@ -1,9 +1,12 @@
 """A message from outside takes effect once."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
+from penstock.kernel import inbox
+from penstock.kernel.db import fetch_all
 from penstock.kernel.inbox import first_time
 
 
@@ -27,3 +30,16 @@ class TestReceiving:
         async with database.transaction() as tx:
             assert await first_time(tx, "gcs", "k")
             assert await first_time(tx, "s3", "k")
+
+
+class TestForgetting:
+    async def test_only_what_is_old_is_forgotten(self, database):
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into catalog.inbox_events (source, dedup_key, received_at)"
+                " select 'gcs', n::text, now() - n * interval '1 day' from generate_series(1, 2500) n"
+            )
+        assert await inbox.forget(database, timedelta(days=90)) == 2411
+        async with database.transaction() as tx:
+            left = await fetch_all(tx, "select 1 from catalog.inbox_events")
+        assert len(left) == 89

@@ -55,13 +55,15 @@ MASKED_SECRET: Final = re.compile(r"b?<secret#[0-9a-f]{8}>[\s\\\"',;)\]}]*+")
 OPTION: Final = re.compile(r"(?P<before>--(?P<name>[\w-]{2,60}+)\s{1,4}+)(?P<value>[^\s-]\S*+)")
 
 # Secrets that show by themselves, wherever they stand. A password in a URL may hold a raw slash, as long as
-# what follows the first colon is not a port.
+# what follows the first colon is not a port. `upload_id` in an address is a session of a bucket, which whoever has it
+# may write to.
 CARRIED: Final = re.compile(
     r"""(?x)
       ://(?P<userinfo>[^\s/?\#]{1,512}|[^\s/?\#:@]{0,256}+:(?![0-9]{1,5}+(?:[/?\#\s]|\Z))[^\s@]{1,512}+)@
     | \b(?P<scheme>(?i:bearer)|(?i:basic|apikey)(?=\s{1,4}\S{0,64}[A-Z0-9=]))\s{1,4}+(?P<credentials>[^\s"'<>]{6,}+)
     | (?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+(?:\.[A-Za-z0-9_-]*+){0,4}+
     | -----BEGIN\ [A-Z ]{0,40}PRIVATE\ KEY-----[^-]*+(?:-----END\ [A-Z ]{0,40}PRIVATE\ KEY-----)?
+    | (?<=[?&])upload_id=[^\s&"'<>\\]{16,}+
     | (?<![A-Za-z0-9])(?:(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{30,}+|gh[pousr]_\w{20,}+|glpat-[\w-]{16,}+
         |xox[abprs]-[\w-]{10,}+|sk-[\w-]{16,}+|whsec_[A-Za-z0-9+/=_-]{8,}+)
     """

@@ -5,6 +5,7 @@ from typing import Any
 
 import structlog
 
+from penstock.kernel import failpoints
 from penstock.uploads.direct import store
 from penstock.uploads.direct.desk import DirectDesk
 
@@ -17,6 +18,7 @@ async def move_aside(desk: DirectDesk, row: Mapping[str, Any]) -> None:
     upload_id, generation = row["upload_id"], row["aside_generation"]
     name = f"{FOLDER}/{upload_id}/{generation}"
     await desk.open_bucket().move_aside(row["object_name"], generation, name)
+    failpoints.reach("direct.moved_aside")
     async with desk.database.transaction() as tx:
         await store.note_aside(tx, upload_id, generation, name)
     log.warning("direct.object_moved_aside", upload=str(upload_id), generation=generation)

@@ -12,9 +12,10 @@ from typing import Any
 
 import structlog
 
-from penstock.kernel import json
+from penstock.kernel import failpoints, json
 from penstock.kernel.errors import reason_of
 from penstock.uploads.direct import metrics, store
+from penstock.uploads.direct.aside import FOLDER
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.ports import ObjectFacts, md5_hex
@@ -23,6 +24,7 @@ log = structlog.get_logger(__name__)
 IGNORED, DEAD = "ignored", "dead"
 _KEPT_BYTES = 64 * 1024
 _LONGEST = 1024
+_MOST_BYTES = 2**63 - 1
 
 
 class _Malformed(Exception):
@@ -43,9 +45,13 @@ async def receive(desk: DirectDesk, body: bytes) -> str:
         return _counted(DEAD)
     bucket = desk.open_bucket()
     news = News(facts, "callback", bucket.reference(facts.name), message_id)
+    failpoints.reach("direct.received")
     async with desk.database.transaction() as tx:
         outcome = await finish(tx, desk.settings, news)
+    failpoints.reach("direct.recorded")
     told(desk, facts, outcome)
+    if outcome in (Outcome.COMPLETED, Outcome.MISMATCH):
+        await desk.wake()
     return _counted(outcome)
 
 
@@ -57,7 +63,7 @@ def told(desk: DirectDesk, facts: ObjectFacts, outcome: Outcome) -> None:
         metrics.MD5_MISMATCHES.inc()
     if outcome is Outcome.SUPERSEDED:
         metrics.OVERWRITES.inc()
-    if outcome in (Outcome.SUPERSEDED, Outcome.UNKNOWN):
+    if outcome in (Outcome.SUPERSEDED, Outcome.UNKNOWN) and not facts.name.startswith(f"{FOLDER}/"):
         log.warning("direct.object_left_alone", why=outcome, object=facts.name, generation=facts.generation)
 
 
@@ -80,7 +86,7 @@ def _read(body: bytes) -> tuple[str, str | None, ObjectFacts | None]:
     if not isinstance(event, str):
         raise _Malformed("message.attributes.eventType is missing")
     message_id = message.get("messageId") or message.get("message_id")
-    told_id = str(message_id)[:_LONGEST] if message_id else None
+    told_id = json.storable(str(message_id)[:_LONGEST]) if message_id else None
     data = message.get("data")
     if event != "OBJECT_FINALIZE" or not data:
         return event, told_id, None
@@ -110,6 +116,8 @@ def facts_of(resource: Mapping[str, Any]) -> ObjectFacts:
     size = _text(resource, "size")
     if not size.isascii() or not size.isdigit() or not generation.isascii() or not generation.isdigit():
         raise _Malformed("size and generation are not numbers")
+    if int(size) > _MOST_BYTES:
+        raise _Malformed("size is beyond any object")
     return ObjectFacts(
         bucket, name, generation, int(size), _optional(resource, "contentType"), md5_hex(resource.get("md5Hash")),
         _optional(resource, "crc32c"), _optional(resource, "etag"), _moment(resource.get("timeCreated")),
@@ -120,14 +128,14 @@ def _text(resource: Mapping[str, Any], field: str) -> str:
     value = resource.get(field)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if not isinstance(value, str) or not value or len(value) > _LONGEST or "\x00" in value:
+    if not isinstance(value, str) or not value or len(value) > _LONGEST or json.storable(value) != value:
         raise _Malformed(f"{field} is missing or malformed")
     return value
 
 
 def _optional(resource: Mapping[str, Any], field: str) -> str | None:
     value = resource.get(field)
-    return value[:_LONGEST].replace("\x00", "") if isinstance(value, str) else None
+    return str(json.storable(value[:_LONGEST])) if isinstance(value, str) else None
 
 
 def _moment(value: Any) -> datetime | None:

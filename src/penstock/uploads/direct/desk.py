@@ -5,14 +5,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import structlog
+
 from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.queue import Queue
+from penstock.kernel.redis import RedisTrouble
 from penstock.uploads.direct.ports import Bucket
 from penstock.uploads.direct.settings import DirectSettings
+
+log = structlog.get_logger(__name__)
+WAKE_UP = "direct_attend"  # the job of the queue
 
 # What an upload becomes when it is complete, by the policy's word; the row is held while this runs.
 Becoming = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -33,6 +39,13 @@ class DirectDesk:
     @cached_property
     def commits(self) -> GroupCommit:
         return GroupCommit(self.database)
+
+    async def wake(self) -> None:
+        """Something is due now. Workers look for themselves every second: a wake-up that is lost costs no more."""
+        try:
+            await self.queue.wake(WAKE_UP, once=WAKE_UP)
+        except RedisTrouble:
+            log.info("queue.wake_up_lost", job=WAKE_UP)
 
     def open_bucket(self) -> Bucket:
         if self.bucket is None:

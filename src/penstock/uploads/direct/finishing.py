@@ -3,6 +3,9 @@
 Told by a notification or found by looking, it ends here, once per generation: inbox, upload, video and events in the
 caller's transaction. Right: the upload is complete. Wrong: it has failed, the video stays where it was, and the
 object will be moved aside. What nobody announced is noted and left alone.
+
+Who looks into the bucket sees what is there now. An object that was judged before and is still, or again, in the way of
+an open upload is judged once more: as long as it lies there, no other can come.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ from uuid import UUID
 
 import structlog
 
-from penstock.kernel import error_codes
+from penstock.kernel import error_codes, failpoints
 from penstock.kernel.db import Tx, server_time
 from penstock.kernel.errors import ErrorCode
 from penstock.kernel.events import Event
@@ -27,6 +30,7 @@ from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO, DirectStatus, V
 
 log = structlog.get_logger(__name__)
 By = Literal["callback", "reconciler"]
+_SOURCE, _UNANNOUNCED = "gcs", "gcs-unannounced"
 
 
 class Outcome(StrEnum):
@@ -50,25 +54,36 @@ class News:
 
 
 async def finish(tx: Tx, settings: DirectSettings, news: News) -> Outcome:
+    row = await store.lock_object(tx, news.facts.bucket, news.facts.name)
+    if row is None:
+        await _first_time(tx, _UNANNOUNCED, news)  # apart: should it be announced one day, it still counts
+        return Outcome.UNKNOWN
+    is_new = await _first_time(tx, _SOURCE, news)
+    failpoints.reach("direct.finishing")
+    if row["status"] == DirectStatus.COMPLETED:
+        is_known = not is_new or row["gcs_generation"] == news.facts.generation
+        return Outcome.DUPLICATE if is_known else Outcome.SUPERSEDED
+    is_in_the_way = news.by == "reconciler" and row["status"] != DirectStatus.FAILED
+    if not is_new and not is_in_the_way:
+        return Outcome.DUPLICATE
+    policy = policy_of(settings, row)
+    fault = _fault(row, news.facts, policy)
+    if fault is not None:
+        await _fail(tx, row, news, fault)
+    else:
+        await _complete(tx, row, news, policy)
+    failpoints.reach("direct.finished")
+    return Outcome.COMPLETED if fault is None else Outcome.MISMATCH
+
+
+async def _first_time(tx: Tx, source: str, news: News) -> bool:
     facts = news.facts
     key = f"{facts.bucket}/{facts.name}#{facts.generation}"
     seen = {"size": facts.size, "md5": facts.md5_hex, "content_type": facts.content_type, "by": news.by}
-    if not await first_time(tx, "gcs", key, message_id=news.message_id, payload=seen):
-        return Outcome.DUPLICATE
-    row = await store.lock_object(tx, facts.bucket, facts.name)
-    if row is None:
-        return Outcome.UNKNOWN
-    if row["status"] == DirectStatus.COMPLETED:
-        return Outcome.SUPERSEDED
-    fault = _fault(row, facts, _policy(settings, row))
-    if fault is not None:
-        await _fail(tx, row, news, fault)
-        return Outcome.MISMATCH
-    await _complete(tx, row, news, _policy(settings, row))
-    return Outcome.COMPLETED
+    return await first_time(tx, source, key, message_id=news.message_id, payload=seen)
 
 
-def _policy(settings: DirectSettings, row: Mapping[str, Any]) -> Policy | None:
+def policy_of(settings: DirectSettings, row: Mapping[str, Any]) -> Policy | None:
     """None: the policy was taken out of the settings meanwhile."""
     return next((policy for policy in settings.policies if policy.name == row["policy"]), None)
 
@@ -150,7 +165,9 @@ async def _video(tx: Tx, row: dict[str, Any], news: News) -> dict[str, Any]:
         str(video["video_id"]), VideoStatus.PENDING_UPLOAD, VideoStatus.PROCESSING, by=news.by, trigger="file_arrived",
         payload={"video_id": str(video["video_id"]), "upload_id": str(row["upload_id"])}, changes=changes,
     )  # fmt: skip
-    return await move(tx, VIDEO, step)
+    moved = await move(tx, VIDEO, step)
+    failpoints.reach("direct.video_moved")
+    return moved
 
 
 async def new_video(tx: Tx, user_id: UUID, merchant_id: str, title: str, *, by: str) -> dict[str, Any]:

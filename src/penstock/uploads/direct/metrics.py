@@ -14,3 +14,7 @@ MD5_MISMATCHES = Counter("penstock_direct_md5_mismatch_total", "Objects that wer
 OVERWRITES = Counter("penstock_direct_generation_violation_total", "Objects that replaced one that was complete")
 EXPIRED = Counter("penstock_direct_session_expired_total", "Uploads given up because the object never came")
 RECONCILED = Counter("penstock_direct_reconciled_total", "Uploads found in the bucket without a notification")
+ATTENDED = Counter(
+    "penstock_direct_attended_total", "Uploads that workers looked after, by their state and what came of it",
+    ["status", "outcome"],
+)  # fmt: skip

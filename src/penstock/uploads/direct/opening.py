@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from penstock.kernel import error_codes
+from penstock.kernel import error_codes, failpoints
+from penstock.kernel.db import Tx, fetch_one, server_time
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
@@ -25,6 +26,7 @@ _USERS = UUID("6f0c2f0e-5a0a-5c0f-9a52-0a6f3b1f7e11")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _LONGEST_NAME = 255
 _MOST_BYTES = 2**63
+_MOST_SECONDS = 2**31
 _TRIES = 5
 
 
@@ -56,19 +58,24 @@ def user_uuid(caller: Caller) -> UUID:
 
 async def open_upload(desk: DirectDesk, caller: Caller, wish: Wish) -> Opened:
     with metrics.OPENING_SECONDS.time():
-        bucket = desk.open_bucket()
         try:
-            policy, md5, video_id = _checked(desk, wish)
-            row = await _row_for(desk, caller, wish, (policy, md5, video_id))
+            opened = await _open(desk, caller, wish)
         except PenstockError as refused:
             metrics.OPENED.labels(refused.code.code).inc()
             raise
-        if row["status"] == DirectStatus.COMPLETED:
-            metrics.OPENED.labels("already_completed").inc()
-            return Opened(row, None, already_completed=True)
-        start = await bucket.sign_start(row["object_name"], row["content_type"])
-        metrics.OPENED.labels("opened").inc()
-        return Opened(row, start, already_completed=False)
+    metrics.OPENED.labels("already_completed" if opened.already_completed else "opened").inc()
+    return opened
+
+
+async def _open(desk: DirectDesk, caller: Caller, wish: Wish) -> Opened:
+    bucket = desk.open_bucket()
+    row = await _row_for(desk, caller, _values(desk, caller, wish, _checked(desk, wish)))
+    failpoints.reach("direct.announced")
+    if row["status"] == DirectStatus.COMPLETED:
+        return Opened(row, None, already_completed=True)
+    start = await bucket.sign_start(row["object_name"], row["content_type"])
+    failpoints.reach("direct.signed")
+    return Opened(row, start, already_completed=False)
 
 
 def _checked(desk: DirectDesk, wish: Wish) -> tuple[Policy, str, UUID | None]:
@@ -95,36 +102,44 @@ def _faults(wish: Wish) -> Iterator[tuple[str, str]]:
         yield "content_md5_hex", "32 hexadecimal digits"
     if not 0 <= wish.size_bytes < _MOST_BYTES:
         yield "size_bytes", "0 (not known) or more"
-    if wish.duration_seconds is not None and wish.duration_seconds < 0:
+    if not 0 <= (wish.duration_seconds or 0) < _MOST_SECONDS:
         yield "duration_seconds", "0 (not known) or more"
     if wish.video_id and as_uuid(wish.video_id) is None:
         yield "video_id", "a UUID"
 
 
 def as_uuid(value: str) -> UUID | None:
+    """Only of its one usual spelling: others would be other users with the same id."""
     try:
-        return UUID(value)
+        found = UUID(value)
     except ValueError:
         return None
+    return found if str(found) == value.lower() else None
 
 
-async def _row_for(
-    desk: DirectDesk, caller: Caller, wish: Wish, checked: tuple[Policy, str, UUID | None]
-) -> dict[str, Any]:
-    values = _values(desk, caller, wish, checked)
-    if values["video_id"] is not None:
-        await _bind(desk, caller, values)
+async def _row_for(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any]:
     for _ in range(_TRIES):
-        if (row := await desk.commits.run(*store.begin_query(values))) is not None:
+        if (row := await _begin(desk, caller, values)) is not None:
             return row
         async with desk.database.transaction() as tx:
             known = await store.of_content(tx, values["user_id"], values["content_md5"])
-        if known is None:  # the video's other upload was in the way, or an upload that is gone
+        if known is None:  # an upload that is gone
             continue
         _same_or_differs(known, values)
-        if (row := await _go_on(desk, known, values)) is not None:
+        if (row := await _go_on(desk, caller, known, values)) is not None:
             return row
     raise PenstockError(error_codes.STATE_CHANGED, entity="direct_upload", upload_id=str(values["upload_id"]))
+
+
+async def _begin(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any] | None:
+    """The row, made now; None: this user has announced this content before."""
+    if values["video_id"] is None:
+        return await desk.commits.run(*store.begin_query(values))
+    async with desk.database.transaction() as tx:
+        if await store.of_content(tx, values["user_id"], values["content_md5"]) is not None:
+            return None
+        await _bind(tx, caller, values)
+        return await fetch_one(tx, *store.begin_query(values))
 
 
 def _values(desk: DirectDesk, caller: Caller, wish: Wish, checked: tuple[Policy, str, UUID | None]) -> dict[str, Any]:
@@ -148,18 +163,17 @@ def _values(desk: DirectDesk, caller: Caller, wish: Wish, checked: tuple[Policy,
     }
 
 
-async def _bind(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> None:
+async def _bind(tx: Tx, caller: Caller, values: dict[str, Any]) -> None:
     """The video waits for a file and is the caller's; what was on its way to it before is no longer."""
-    async with desk.database.transaction() as tx:
-        video = await store.lock_video(tx, values["video_id"])
-        if video is None or video["merchant_id"] != caller.merchant_id or video["user_id"] != values["user_id"]:
-            raise PenstockError(error_codes.VIDEO_NOT_FOUND, video_id=str(values["video_id"]))
-        own = await store.of_content(tx, values["user_id"], values["content_md5"])
-        if own is not None and own["video_id"] == values["video_id"]:
-            return
-        if video["status"] != VideoStatus.PENDING_UPLOAD:
-            raise PenstockError(error_codes.VIDEO_TAKEN, video_id=str(values["video_id"]), status=video["status"])
-        await store.release_video(tx, values["video_id"])
+    video = await store.lock_video(tx, values["video_id"])
+    if video is None or video["merchant_id"] != caller.merchant_id or video["user_id"] != values["user_id"]:
+        raise PenstockError(error_codes.VIDEO_NOT_FOUND, video_id=str(values["video_id"]))
+    own = await store.of_content(tx, values["user_id"], values["content_md5"])
+    if own is not None and (own["video_id"] == values["video_id"] or own["status"] == DirectStatus.COMPLETED):
+        return
+    if video["status"] != VideoStatus.PENDING_UPLOAD:
+        raise PenstockError(error_codes.VIDEO_TAKEN, video_id=str(values["video_id"]), status=video["status"])
+    await store.release_video(tx, values["video_id"])
 
 
 def _same_or_differs(known: dict[str, Any], values: dict[str, Any]) -> None:
@@ -179,32 +193,56 @@ def _same_or_differs(known: dict[str, Any], values: dict[str, Any]) -> None:
         raise PenstockError(error_codes.DIRECT_UPLOAD_DIFFERS, upload_id=str(known["upload_id"]), fields=differ)
 
 
-async def _go_on(desk: DirectDesk, known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any] | None:
+async def _go_on(
+    desk: DirectDesk, caller: Caller, known: dict[str, Any], values: dict[str, Any]
+) -> dict[str, Any] | None:
     """The upload as it stands now; None: it has changed meanwhile, look again."""
+    if known["status"] == DirectStatus.FAILED:
+        return await _reopen(desk, caller, known, values)
+    if values["video_id"] is not None or (known["expected_size"] == 0 and values["expected_size"] > 0):
+        return await _fill_in(desk, caller, known, values)
     if known["status"] == DirectStatus.COMPLETED:
         return known
-    if known["status"] == DirectStatus.FAILED:
-        return await _reopen(desk, known, values)
-    fills = known["expected_size"] == 0 and values["expected_size"] > 0
-    binds = values["video_id"] is not None and known["video_id"] != values["video_id"]
-    if not fills and not binds:
-        return known
+    return await _open_longer(desk, known)
+
+
+async def _fill_in(
+    desk: DirectDesk, caller: Caller, known: dict[str, Any], values: dict[str, Any]
+) -> dict[str, Any] | None:
     async with desk.database.transaction() as tx:
-        return await store.fill_in(
+        if values["video_id"] is not None:
+            await _bind(tx, caller, values)
+        if known["status"] == DirectStatus.COMPLETED:
+            return known
+        filled = await store.fill_in(
             tx, known["upload_id"], expected_size=values["expected_size"], video_id=values["video_id"]
         )
+    return filled and await _open_longer(desk, filled)
 
 
-async def _reopen(desk: DirectDesk, known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any] | None:
+async def _open_longer(desk: DirectDesk, known: dict[str, Any]) -> dict[str, Any]:
+    """The signature that follows is good for a whole session. Mostly the last is not long ago: nothing is written."""
+    ttl = desk.settings.signed_url_ttl_seconds
+    if known["opened_at"] > desk.clock.now() - ttl:
+        return known
+    async with desk.database.transaction() as tx:
+        return await store.open_longer(tx, known["upload_id"], ttl, desk.settings.look_after + ttl) or known
+
+
+async def _reopen(
+    desk: DirectDesk, caller: Caller, known: dict[str, Any], values: dict[str, Any]
+) -> dict[str, Any] | None:
     if known["aside_generation"] is not None:
         await move_aside(desk, known)
     async with desk.database.transaction() as tx:
+        if values["video_id"] is not None:
+            await _bind(tx, caller, values)
         locked = await store.lock(tx, known["upload_id"])
         if locked is None or locked["status"] != DirectStatus.FAILED or locked["aside_generation"] is not None:
             return None
-        now = desk.clock.now()
+        now = await server_time(tx)
         kept = ("bucket", "object_name", "original_filename", "content_type", "expected_size", "policy",
-                "declared_seconds", "video_id")  # fmt: skip
+                "declared_seconds")  # fmt: skip
         changes = {name: values[name] for name in kept} | {
             "video_id": values["video_id"] or locked["video_id"],
             "opened_at": now, "opened_count": locked["opened_count"] + 1, "updated_at": now, "looks": 0,
@@ -214,4 +252,6 @@ async def _reopen(desk: DirectDesk, known: dict[str, Any], values: dict[str, Any
             str(known["upload_id"]), DirectStatus.FAILED, DirectStatus.PENDING, by="uploads", trigger="opened_again",
             operator=values["user_name"], payload=store.announced({**locked, **changes}), changes=changes,
         )  # fmt: skip
-        return await move(tx, DIRECT_UPLOAD, step)
+        reopened = await move(tx, DIRECT_UPLOAD, step)
+        failpoints.reach("direct.reopening")
+        return reopened

@@ -75,6 +75,16 @@ class DirectSettings(SettingsGroup):
     lease_seconds: timedelta = Field(
         timedelta(seconds=60), gt=timedelta(0), description="A worker that is silent for so long has lost its upload"
     )
+    attend_at_once: int = Field(8, ge=1, le=100, description="Uploads that one worker looks after at a time")
+    dead_messages_days: timedelta = Field(
+        timedelta(days=30), gt=timedelta(0), description="How long notifications that nobody understood are kept"
+    )
+    dead_messages_most: int = Field(100_000, ge=0, description="How many of them are kept, the newest")
+
+    @property
+    def patience(self) -> timedelta:
+        """From the opening of an upload to the end of hope."""
+        return self.signed_url_ttl_seconds + self.session_days + self.late_days
 
     @field_validator("bucket_url")
     @classmethod

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from penstock.kernel import error_codes
 from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query
 from penstock.uploads.direct.ports import ObjectFacts
 from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
@@ -20,6 +22,8 @@ _BEGIN = (
     " %(content_type)s, %(expected_size)s, %(content_md5)s, %(merchant_id)s, %(user_name)s, %(policy)s,"
     " %(declared_seconds)s, now() + %(look_after)s) on conflict do nothing returning *"
 )
+
+_OF_OBJECT = "from catalog.uploads where bucket = %(bucket)s and object_name = %(name)s"
 
 
 def begin_query(values: Mapping[str, Any]) -> Query:
@@ -58,9 +62,27 @@ async def lock(tx: Tx, upload_id: UUID) -> Row | None:
 
 
 async def lock_object(tx: Tx, bucket: str, object_name: str) -> Row | None:
-    return await fetch_one(
-        tx, "select * from catalog.uploads where bucket = %s and object_name = %s for update", (bucket, object_name)
-    )
+    """The upload of an object, locked, and with it the video that waits for it.
+
+    Who binds a video locks it first and its uploads then; in any other order the two would wait for each other. So
+    the video is looked up before; one that was bound in between is locked only if nobody else has it just now.
+    """
+    place = {"bucket": bucket, "name": object_name}
+    seen = await fetch_one(tx, f"select video_id {_OF_OBJECT}", place)
+    if seen is None:
+        return None
+    if seen["video_id"] is not None:
+        await lock_video(tx, seen["video_id"])
+    row = await fetch_one(tx, f"select * {_OF_OBJECT} for update", place)
+    if row is not None and row["video_id"] not in (None, seen["video_id"]) and row["status"] != DirectStatus.COMPLETED:
+        await _lock_video_at_once(tx, row["video_id"])
+    return row
+
+
+async def _lock_video_at_once(tx: Tx, video_id: UUID) -> None:
+    query = "select 1 from catalog.videos where video_id = %s for update skip locked"
+    if await fetch_one(tx, query, (video_id,)) is None:
+        raise PenstockError(error_codes.STATE_CHANGED, entity="video", id=str(video_id))
 
 
 async def fill_in(tx: Tx, upload_id: UUID, *, expected_size: int, video_id: UUID | None) -> Row | None:
@@ -71,6 +93,17 @@ async def fill_in(tx: Tx, upload_id: UUID, *, expected_size: int, video_id: UUID
         " video_id = coalesce(%(video)s, video_id), updated_at = now()"
         " where upload_id = %(id)s and status in ('pending', 'uploading') returning *",
         {"id": upload_id, "size": expected_size, "video": video_id},
+    )
+
+
+async def open_longer(tx: Tx, upload_id: UUID, after: timedelta, look_after: timedelta) -> Row | None:
+    """A phone may begin a session again: the time to wait for it begins anew. Not more often than every `after`."""
+    return await fetch_one(
+        tx,
+        "update catalog.uploads set opened_at = now(), looks = 0, due_at = now() + %(look)s, updated_at = now()"
+        " where upload_id = %(id)s and status in ('pending', 'uploading') and opened_at < now() - %(after)s::interval"
+        " returning *",
+        {"id": upload_id, "after": after, "look": look_after},
     )
 
 
@@ -89,6 +122,25 @@ async def set_aside(tx: Tx, upload_id: UUID, facts: ObjectFacts) -> None:
         " where upload_id = %s",
         (facts.generation, upload_id),
     )
+
+
+async def expire_leases(tx: Tx, first: timedelta, most: timedelta, limit: int) -> list[Row]:
+    """Frees what nobody has renewed, each to be looked at a while later: it may be what its worker died of."""
+    return await fetch_all(
+        tx,
+        "update catalog.uploads set lease_owner = null, leased_until = null, looks = looks + 1,"
+        " due_at = greatest(due_at, now() + least(%(first)s * (2 ^ least(looks, 30))::float8, %(most)s::interval))"
+        " where upload_id = any(array(select upload_id from catalog.uploads where leased_until < clock_timestamp()"
+        " order by leased_until limit %(limit)s for update skip locked)) returning upload_id, status, looks",
+        {"first": first, "most": most, "limit": limit},
+    )
+
+
+async def anything_due(tx: Tx) -> bool:
+    row = await fetch_one(
+        tx, "select 1 from catalog.uploads where due_at <= now() and leased_until is null order by due_at limit 1"
+    )
+    return row is not None
 
 
 async def note_aside(tx: Tx, upload_id: UUID, generation: str, name: str) -> None:
@@ -155,6 +207,19 @@ async def find_video(tx: Tx, video_id: UUID) -> Row | None:
 
 async def lock_video(tx: Tx, video_id: UUID) -> Row | None:
     return await fetch_one(tx, "select * from catalog.videos where video_id = %s for update", (video_id,))
+
+
+async def forget_dead(tx: Tx, older_than: timedelta, most: int, limit: int) -> int:
+    """Removes up to `limit` of the messages that are too old, or too many."""
+    gone = await fetch_all(
+        tx,
+        "delete from catalog.dead_messages where message_id in (select message_id from catalog.dead_messages"
+        " where received_at < now() - %(age)s::interval or message_id <= (select message_id"
+        " from catalog.dead_messages order by message_id desc offset %(most)s limit 1)"
+        " order by message_id limit %(limit)s) returning 1",
+        {"age": older_than, "most": most, "limit": limit},
+    )
+    return len(gone)
 
 
 async def bury(tx: Tx, source: str, reason: str, body: bytes) -> None:

@@ -1,28 +1,11 @@
 """Notifications of the bucket: late, twice, out of order, and not always sane."""
 
-import base64
-import json
-
 import pytest
-from tests.support.shelf import CONTENT
+from tests.support.shelf import CONTENT, pushed
 
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
-
-
-def _pushed(facts, event="OBJECT_FINALIZE", **changes):
-    resource = {
-        "kind": "storage#object", "bucket": facts.bucket, "name": facts.name, "generation": facts.generation,
-        "size": str(facts.size), "contentType": facts.content_type, "crc32c": "AAAAAA==", "etag": "CAE=",
-        "md5Hash": base64.b64encode(bytes.fromhex(facts.md5_hex)).decode(), "timeCreated": "2026-11-15T10:00:00.000Z",
-    }  # fmt: skip
-    resource = {name: value for name, value in (resource | changes).items() if value is not None}
-    message = {
-        "data": base64.b64encode(json.dumps(resource).encode()).decode(), "messageId": "17", "message_id": "17",
-        "attributes": {"eventType": event, "bucketId": facts.bucket, "objectId": facts.name},
-    }  # fmt: skip
-    return json.dumps({"subscription": "projects/p/subscriptions/s", "message": message}).encode()
 
 
 @pytest.fixture
@@ -33,17 +16,17 @@ async def facts(desk, bucket, phone, wish):
 
 class TestNotifications:
     async def test_the_first_moves_the_upload_on_and_repeats_change_nothing(self, desk, facts):
-        assert [await receive(desk, _pushed(facts)) for _ in range(3)] == ["completed", "duplicate", "duplicate"]
+        assert [await receive(desk, pushed(facts)) for _ in range(3)] == ["completed", "duplicate", "duplicate"]
         async with desk.database.transaction() as tx:
             inbox = await fetch_all(tx, "select * from catalog.inbox_events")
         assert [row["dedup_key"] for row in inbox] == [f"{facts.bucket}/{facts.name}#{facts.generation}"]
         assert inbox[0]["first_msg_id"] == "17"
 
     async def test_other_events_of_the_bucket_are_acknowledged_and_forgotten(self, desk, facts):
-        assert await receive(desk, _pushed(facts, event="OBJECT_DELETE")) == "ignored"
+        assert await receive(desk, pushed(facts, event="OBJECT_DELETE")) == "ignored"
 
     async def test_an_object_without_md5_fails_closed(self, desk, facts):
-        assert await receive(desk, _pushed(facts, md5Hash=None)) == "mismatch"
+        assert await receive(desk, pushed(facts, md5Hash=None)) == "mismatch"
         async with desk.database.transaction() as tx:
             row = await fetch_one(tx, "select * from catalog.uploads")
         assert (row["status"], row["error_code"], row["aside_generation"]) == (
@@ -61,7 +44,7 @@ class TestNotifications:
         ],
     )
     async def test_what_is_not_as_announced_fails(self, desk, facts, changes, code):
-        assert await receive(desk, _pushed(facts, **changes)) == "mismatch"
+        assert await receive(desk, pushed(facts, **changes)) == "mismatch"
         async with desk.database.transaction() as tx:
             row = await fetch_one(tx, "select * from catalog.uploads")
         assert (row["status"], row["error_code"]) == ("failed", code)
@@ -82,6 +65,24 @@ class TestNotifications:
         assert body.startswith(bytes(kept["body"]))
         assert kept["reason"]
 
-    @pytest.mark.parametrize("name", ["a\x00b", "x" * 2000, 7.5, None, ""])
+    @pytest.mark.parametrize("name", ["a\x00b", "a\ud800b", "x" * 2000, 7.5, None, ""])
     async def test_a_name_that_cannot_be_one_is_kept_for_people(self, desk, facts, name):
-        assert await receive(desk, _pushed(facts, name=name)) == "dead"
+        assert await receive(desk, pushed(facts, name=name)) == "dead"
+
+    @pytest.mark.parametrize("size", [str(2**63), "9" * 500, "-1", "1e3", "٣"])
+    async def test_a_size_that_cannot_be_one_is_kept_for_people(self, desk, facts, size):
+        assert await receive(desk, pushed(facts, size=size)) == "dead"
+
+    async def test_letters_that_cannot_be_stored_hold_nothing_up(self, desk, facts):
+        assert await receive(desk, pushed(facts, message_id="a\x00b", etag="\x00", crc32c="c\x00")) == "completed"
+        assert await receive(desk, pushed(facts, message_id="a\ud800b")) == "dead"
+
+    async def test_a_repeat_after_it_was_forgotten_is_still_a_repeat(self, desk, facts):
+        await receive(desk, pushed(facts))
+        async with desk.database.transaction() as tx:
+            await tx.execute("delete from catalog.inbox_events")
+        assert await receive(desk, pushed(facts)) == "duplicate"
+
+    async def test_workers_are_woken_for_what_follows(self, desk, facts, redis_client):
+        await receive(desk, pushed(facts))
+        assert await redis_client.zcard(desk.queue.name) == 1

@@ -44,6 +44,23 @@ class TestOpening:
         assert user_uuid(one) == user_uuid(one)
         assert user_uuid(one) != user_uuid(other)
 
+    async def test_another_spelling_of_a_uuid_is_another_user(self, phone):
+        assert user_uuid(replace(phone, user_id=f"urn:uuid:{phone.user_id}")) != user_uuid(phone)
+        assert user_uuid(replace(phone, user_id=phone.user_id.replace("-", ""))) != user_uuid(phone)
+        assert user_uuid(replace(phone, user_id=phone.user_id.upper())) == user_uuid(phone)
+
+    async def test_asking_again_long_after_makes_it_wait_longer(self, desk, phone, wish):
+        async def asked_again(minutes):
+            async with desk.database.transaction() as tx:
+                await tx.execute("update catalog.uploads set opened_at = now() - %s * interval '1 minute'", (minutes,))
+            return (await open_upload(desk, phone, wish)).row
+
+        first = (await open_upload(desk, phone, wish)).row
+        assert (await asked_again(14))["opened_at"] < first["opened_at"]  # the last address may still be used
+        again = await asked_again(60)
+        assert again["opened_at"] > first["opened_at"]
+        assert (again["opened_count"], again["status"]) == (1, "pending")
+
     async def test_an_unknown_size_is_filled_in_later(self, desk, phone, wish):
         await open_upload(desk, phone, replace(wish, size_bytes=0))
         assert (await open_upload(desk, phone, wish)).row["expected_size"] == len(CONTENT)
@@ -55,6 +72,7 @@ class TestOpening:
             ({"content_type": "image/gif"}, error_codes.DIRECT_TYPE_REFUSED),
             ({"size_bytes": 3 * 1024**3}, error_codes.FILE_SIZE_EXCEEDED),
             ({"size_bytes": -1}, error_codes.REQUEST_INVALID),
+            ({"content_type": "application/pdf", "duration_seconds": 2**31}, error_codes.REQUEST_INVALID),
             ({"content_md5_hex": "xyz"}, error_codes.REQUEST_INVALID),
             ({"filename": " "}, error_codes.REQUEST_INVALID),
             ({"filename": "a\x00b"}, error_codes.REQUEST_INVALID),
@@ -132,6 +150,29 @@ class TestVideos:
         with pytest.raises(PenstockError) as refused:
             await open_upload(desk, phone, replace(for_it, content_md5_hex=md5_of(b"third"), size_bytes=5))
         assert refused.value.code is error_codes.VIDEO_TAKEN
+
+    async def test_ten_files_at_once_for_one_video_leave_it_with_one(self, desk, phone, wish):
+        async with desk.database.transaction() as tx:
+            video = await videos.create_video(tx, phone, "Holiday")
+        for_it = replace(wish, video_id=str(video["video_id"]), size_bytes=0)
+        wishes = [replace(for_it, content_md5_hex=f"{number:032x}") for number in range(10)]
+        for _ in range(3):  # begun, and then gone on with
+            await asyncio.gather(*(open_upload(desk, phone, each) for each in wishes))
+        async with desk.database.transaction() as tx:
+            rows = await fetch_all(tx, "select video_id from catalog.uploads")
+        assert len(rows) == 10
+        assert [row["video_id"] for row in rows if row["video_id"]] == [video["video_id"]]
+
+    async def test_a_complete_file_takes_no_video_from_another(self, desk, bucket, phone, wish):
+        done = await open_upload(desk, phone, wish)
+        await _arrived(desk, bucket.put(done.row["object_name"], CONTENT))
+        async with desk.database.transaction() as tx:
+            video = await videos.create_video(tx, phone, "Holiday")
+        for_it = replace(wish, video_id=str(video["video_id"]))
+        other = replace(for_it, content_md5_hex=md5_of(b"other"), size_bytes=5)
+        await open_upload(desk, phone, other)
+        assert (await open_upload(desk, phone, for_it)).already_completed
+        assert (await open_upload(desk, phone, other)).row["video_id"] == video["video_id"]
 
     async def test_the_media_pipeline_moves_it_on_in_order(self, desk, phone):
         operator = Caller("media", "m-0", Role.OPERATOR)
