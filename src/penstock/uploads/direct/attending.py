@@ -21,6 +21,7 @@ from penstock.kernel.errors import Kind, PenstockError, reason_of
 from penstock.kernel.keeping import beside, renewing
 from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.statemachine import Step, move
+from penstock.kernel.telemetry import spanned
 from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.aside import move_aside
 from penstock.uploads.direct.callback import told
@@ -41,7 +42,8 @@ _SAME = ("status", "opened_at", "opened_count", "aside_generation")  # what an o
 async def attend_one(desk: DirectDesk, lease: Lease) -> None:
     """Do what is due and settle it. Trouble puts it off; DB_UNAVAILABLE is the caller's to know."""
     try:
-        await _attend(desk, lease)
+        with spanned("direct.attend", upload=str(lease.key), status=lease.row["status"]):
+            await _attend(desk, lease)
         outcome = "done"
     except asyncio.CancelledError:
         with suppress(PenstockError):
