@@ -173,6 +173,15 @@ def _copy(source: int, target: int, size: int) -> None:
         position += copied
 
 
+def place(file: Path, target: Path) -> int:
+    """A synced file, in the same directory, becomes the data file of an upload; returns its size."""
+    with disk_faults():
+        size = file.stat().st_size
+        file.replace(target)
+        sync_directory(target.parent)
+        return size
+
+
 def remove(path: Path) -> None:
     with disk_faults(), suppress(FileNotFoundError):
         path.unlink()

@@ -79,12 +79,12 @@ _BEGIN = (
     " select %(id)s, %(merchant_id)s, %(created_by)s, %(target)s, %(filename)s, %(metadata)s, %(concat)s,"
     " %(length)s::bigint, %(received)s, %(expires_at)s, %(finished_at)s::timestamptz"
     " where (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING') < %(slots)s"
-    " returning *"
+    " on conflict do nothing returning *"
 )
 
 
 def begin_query(upload: Upload, *, slots: int) -> Query:
-    """Record a new upload in its first state; no row when the merchant has too many unfinished ones."""
+    """Record a new upload in its first state; no row when the merchant has too many unfinished ones, or it is there."""
     values = {
         "created_by": upload.created_by, "filename": upload.filename, "metadata": upload.metadata,
         "concat": upload.concat, "length": upload.length, "received": upload.received,

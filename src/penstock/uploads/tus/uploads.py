@@ -5,6 +5,7 @@
 
 import asyncio
 import secrets
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -167,6 +168,18 @@ class Uploads:
             await tx.execute(*store.begin_query(upload, slots=1 << 30))
             await store.expire_soon(tx, part_ids, now + _KEPT_AFTER_JOINING)
         return upload
+
+    async def take_in(self, caller: Caller, upload_id: str, filename: str, file: Path) -> None:
+        """A whole file that came another way, synced and in our directory, is that upload from now on; again: too."""
+        size = await self.in_thread(files.place, file, self.path(upload_id))
+        reach("upload.placed")
+        now, encoded = self._clock.now(), b64encode(filename.encode()).decode()
+        upload = replace(
+            self._new(caller, Wish(size, f"filename {encoded}"), filename), upload_id=upload_id,
+            status=UploadStatus.FINISHED, received=size, finished_at=now,
+            expires_at=now + self.settings.tus_finished_hours,
+        )  # fmt: skip
+        await self._ledger.run(*store.begin_query(upload, slots=1 << 30))
 
     # ── ask ──────────────────────────────────────────────────────────────────────────────────────────────────
 
