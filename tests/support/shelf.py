@@ -77,7 +77,10 @@ class ShelfBucket:
 
     async def fetch(self, found: ObjectFacts, to: Path) -> None:
         self._there()
-        await asyncio.to_thread(to.write_bytes, self.objects[found.name][1])
+        there = self.objects.get(found.name)
+        if there is None or there[0].generation != found.generation:
+            raise PenstockError(error_codes.NOT_FOUND, object=found.name)
+        await asyncio.to_thread(to.write_bytes, there[1])
 
     async def move_aside(self, object_name: str, generation: str, to: str) -> None:
         self._there()

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from penstock.kernel import error_codes
 from penstock.kernel.db import Tx, fetch_all, fetch_one
-from penstock.kernel.errors import PenstockError
+from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query
 from penstock.uploads.direct.ports import ObjectFacts
 from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
@@ -220,6 +220,24 @@ async def forget_dead(tx: Tx, older_than: timedelta, most: int, limit: int) -> i
         {"age": older_than, "most": most, "limit": limit},
     )
     return len(gone)
+
+
+async def note_film(tx: Tx, video_id: UUID, seconds: float, container: str) -> None:
+    """What the file says of itself."""
+    await tx.execute(
+        "update catalog.videos set duration_seconds = round(%s::numeric, 3), container = %s, updated_at = now()"
+        " where video_id = %s",
+        (seconds, container, video_id),
+    )
+
+
+async def note_job(tx: Tx, upload_id: UUID, job_id: UUID | None, fault: ErrorCode | None) -> None:
+    """What a complete upload became, or why it became nothing; noted once."""
+    await tx.execute(
+        "update catalog.uploads set job_id = %s, error_code = %s, error_message = %s, updated_at = now()"
+        " where upload_id = %s and status = 'completed' and job_id is null",
+        (job_id, fault and fault.code, fault and fault.message.en, upload_id),
+    )
 
 
 async def bury(tx: Tx, source: str, reason: str, body: bytes) -> None:
