@@ -35,7 +35,8 @@ up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, execu
 	@$(BIN)/penstock up $(ARGS)
 
 test: setup  ## Every test, against real PostgreSQL and Redis
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m compileall -q src  # once, for the hundreds of processes that tests start, sandboxes among them
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: setup  ## Format, lint, types, import contracts, generated docs, tests
 	@$(BIN)/ruff format --check $(SOURCES)

@@ -35,6 +35,7 @@ COMMANDS = (
     "harvest",
     "serve",
     "worker",
+    "executor",
     "scheduler",
     "doctor",
     "config",
