@@ -28,6 +28,7 @@ _ENDPOINT = "/api/v1/direct-uploads"
 _MOST_SESSIONS = 5
 _LOOK_SECONDS = 0.5
 _ENDED = ("completed", "failed")
+_MOMENT = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def send_all(remote: Remote, files: Sequence[Path], wish: Sending, *, as_json: b
 def _shown(sent: Sent, view: View, *, as_json: bool) -> bool:
     with view.aside():
         print_sent(sent, as_json=as_json)
-    return sent.failure is None and (sent.upload or {}).get("status") == "completed"
+    return sent.is_well
 
 
 def _one(remote: Remote, path: Path, wish: Sending, view: View) -> Sent:
@@ -132,10 +133,26 @@ class _Course:
         self.view.checks()
         until = time.monotonic() + wait
         while True:
-            found: dict[str, Any] = self.patience.over(lambda: self.remote.get(f"{_ENDPOINT}/{upload_id}"))
+            found = self._look(f"{_ENDPOINT}/{upload_id}")
             if found["status"] in _ENDED or time.monotonic() > until:
-                return found
+                return self._with_consequences(found)
             time.sleep(_LOOK_SECONDS)
+
+    def _with_consequences(self, found: dict[str, Any]) -> dict[str, Any]:
+        """A film that is too long, a document that is refused: known a moment later, and what people want to know."""
+        until = time.monotonic() + _MOMENT
+        while found["status"] == "completed" and found["policy"] in ("video", "pdf") and time.monotonic() < until:
+            film = self._look(f"/api/v1/videos/{found['video_id']}") if found["video_id"] else None
+            found |= {"video": film} if film else {}
+            if found["job_id"] or found["error_code"] or (film and (film["container"] or film["error_code"])):
+                break
+            time.sleep(_LOOK_SECONDS)
+            found = self._look(f"{_ENDPOINT}/{found['upload_id']}")
+        return found
+
+    def _look(self, path: str) -> dict[str, Any]:
+        seen: dict[str, Any] = self.patience.over(lambda: self.remote.get(path))
+        return seen
 
 
 def _announcement(file: BufferedReader, path: Path, wish: Sending, size: int) -> dict[str, Any]:

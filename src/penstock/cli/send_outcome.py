@@ -23,6 +23,16 @@ class Sent:
     upload: dict[str, Any] | None = None
     failure: Refusal | None = None
 
+    @property
+    def trouble(self) -> dict[str, Any] | None:
+        """The upload, or the film that it became, whichever has failed."""
+        upload = self.upload or {}
+        return next((each for each in (upload, upload.get("video") or {}) if each.get("error_code")), None)
+
+    @property
+    def is_well(self) -> bool:
+        return self.failure is None and self.trouble is None and (self.upload or {}).get("status") == "completed"
+
 
 def print_sent(sent: Sent, *, as_json: bool) -> None:
     if as_json:
@@ -33,11 +43,11 @@ def print_sent(sent: Sent, *, as_json: bool) -> None:
     console = screen.console()
     if sent.failure is not None:
         console.print(f"[red]✗[/] {name}: {escape(str(sent.failure))}")
-    elif upload.get("status") == "completed":
+    elif sent.trouble is not None:
+        console.print(f"[red]✗[/] {name}: {escape(str(sent.trouble['error_message']))} ({sent.trouble['error_code']})")
+    elif sent.is_well:
         became = next((f"{kind} {upload[f'{kind}_id']}" for kind in ("video", "job") if upload.get(f"{kind}_id")), "")
         console.print(f"[green]✓[/] {name} ({decimal(sent.size)}) → {became or upload['object_name']}")
-    elif upload.get("status") == "failed":
-        console.print(f"[red]✗[/] {name}: {escape(str(upload['error_message']))} ({upload['error_code']})")
     else:
         said = screen.text(
             "sent; Penstock has not heard of it from the bucket yet, and goes on looking",
