@@ -83,7 +83,7 @@ def _checked(desk: DirectDesk, wish: Wish) -> tuple[Policy, str, UUID | None]:
         raise PenstockError(error_codes.REQUEST_INVALID, fields=wrong)
     policy = desk.settings.policy_for(wish.content_type)
     if policy is None:
-        accepted = [each for known in desk.settings.policies for each in known.content_types]
+        accepted = ", ".join(each for known in desk.settings.policies for each in known.content_types)
         raise PenstockError(error_codes.DIRECT_TYPE_REFUSED, content_type=wish.content_type[:100], accepted=accepted)
     if wish.size_bytes > policy.largest:
         raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, size=wish.size_bytes, largest=int(policy.largest))
