@@ -42,6 +42,9 @@ class Attendant:
                     raise_unless_unavailable(away)
                     trouble += 1
                     log.warning("direct.waiting", reason=str(away))
+                except psycopg.Error:  # a row that cannot be served must not end the role
+                    trouble += 1
+                    log.exception("direct.stumbled")
                 await self._wait(exponential(trouble, first=_LOOK_SECONDS, most=10.0) if trouble else _LOOK_SECONDS)
             while self._running:
                 await asyncio.wait(self._running)
