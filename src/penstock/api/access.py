@@ -35,6 +35,8 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("POST", "/api/v1/direct-uploads"): SENDING,
     ("GET", "/api/v1/direct-uploads"): SIGNED_IN,
     ("GET", "/api/v1/direct-uploads/{upload_id}"): SIGNED_IN,
+    ("POST", "/api/v1/direct-uploads/{upload_id}/parts"): SENDING,
+    ("POST", "/api/v1/direct-uploads/{upload_id}/complete"): SENDING,
     ("POST", "/_/gcs/callback"): PUBLIC,  # the token is the notification's own
     ("POST", "/api/v1/videos"): SENDING,
     ("GET", "/api/v1/videos"): SIGNED_IN,

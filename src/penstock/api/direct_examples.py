@@ -36,7 +36,25 @@ OPENED: Document = {
         "x-upload-content-type": "video/mp4",
     },
     "expires_at": "2026-03-02T09:15:00Z",
+    "part_bytes": None,
     "video_id": None,
+}
+NUMBERS: Document = {"numbers": [3, 4]}
+PARTS: Document = {
+    "upload_id": UPLOAD_ID,
+    "status": "uploading",
+    "part_bytes": 8_388_608,
+    "total": 4,
+    "present": [{"number": 1, "size": 8_388_608}, {"number": 2, "size": 8_388_608}],
+    "addresses": [
+        {
+            "number": number,
+            "url": f"https://{_BUCKET}.s3.amazonaws.com/{_OBJECT}?partNumber={number}&X-Amz-Signature=…",
+            "headers": {},
+            "expires_at": "2026-03-02T09:15:00Z",
+        }
+        for number in (3, 4)
+    ],
 }
 UPLOAD: Document = {
     "upload_id": UPLOAD_ID,
@@ -64,6 +82,11 @@ UPLOAD: Document = {
     "updated_at": "2026-03-02T09:01:30Z",
 }
 UPLOADS: Document = {"uploads": [UPLOAD], "next_cursor": CURSOR}
+
+UPLOADING: Document = UPLOAD | {
+    "status": "uploading", "size_bytes": 0, "md5_hash_hex": None, "gcs_generation": None, "gcs_etag": None,
+    "video_id": None, "completed_at": None,
+}  # fmt: skip
 
 NEW_VIDEO: Document = {"title": "Holiday by the sea"}
 VIDEO: Document = {

@@ -13,6 +13,7 @@ from penstock.api.parameters import Cursor, Merchant
 from penstock.kernel.error_codes import REGISTRY
 from penstock.kernel.errors import Language
 from penstock.uploads.direct.opening import Opened, Wish
+from penstock.uploads.direct.parts import MOST_AT_ONCE, MOST_PARTS, PartsOffer
 from penstock.uploads.direct.queries import Wanted
 from penstock.uploads.direct.states import DirectStatus, VideoStatus
 
@@ -57,7 +58,47 @@ class OpenedUpload(BaseModel):
     )
     resumable_init_headers: dict[str, str]
     expires_at: datetime | None = Field(description="Until when a session can be begun")
+    part_bytes: int | None = Field(description="It goes in parts of this size: ask for `parts`. None: in one piece")
     video_id: UUID | None
+
+
+class WantedParts(BaseModel):
+    """Which parts are to be sent."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.NUMBERS]})
+
+    numbers: list[Annotated[int, Field(ge=1, le=MOST_PARTS)]] | None = Field(
+        None, max_length=MOST_AT_ONCE, description="From 1; none: the next ones that are missing"
+    )
+
+
+class PresentPart(BaseModel):
+    """One that the bucket has."""
+
+    number: int
+    size: int
+
+
+class PartToSend(BaseModel):
+    """PUT the part's bytes here, with exactly these headers."""
+
+    number: int
+    url: str = Field(description="Whoever has it can use it: keep it secret")
+    headers: dict[str, str]
+    expires_at: datetime
+
+
+class Parts(BaseModel):
+    """What is there, and where the next parts go."""
+
+    model_config = shown(examples.PARTS)
+
+    upload_id: UUID
+    status: DirectStatus
+    part_bytes: int = Field(description="Of every part but the last")
+    total: int | None = Field(description="How many there are; none: the size is not known")
+    present: list[PresentPart]
+    addresses: list[PartToSend] = Field(description="None: nothing is missing, so complete it")
 
 
 class DirectUpload(BaseModel):
@@ -158,13 +199,27 @@ class ListedPart(BaseModel):
         return Wanted(self.merchant, self.cursor, self.limit)
 
 
-def opened_upload(opened: Opened) -> OpenedUpload:
+def opened_upload(opened: Opened, part_bytes: int | None) -> OpenedUpload:
     row, start = opened.row, opened.start
     return OpenedUpload(
         upload_id=row["upload_id"], status=row["status"], bucket=row["bucket"], object_name=row["object_name"],
         already_completed=opened.already_completed, resumable_init_url=start.url if start else None,
         resumable_init_headers=dict(start.headers) if start else {}, expires_at=start.expires_at if start else None,
-        video_id=row["video_id"],
+        video_id=row["video_id"], part_bytes=None if opened.already_completed else part_bytes,
+    )  # fmt: skip
+
+
+def parts_to_send(offer: PartsOffer) -> Parts:
+    return Parts(
+        upload_id=offer.row["upload_id"], status=offer.row["status"], part_bytes=offer.part_bytes, total=offer.total,
+        present=[PresentPart(number=part.number, size=part.size) for part in offer.present],
+        addresses=[
+            PartToSend(
+                number=each.number, url=each.start.url, headers=dict(each.start.headers),
+                expires_at=each.start.expires_at,
+            )
+            for each in offer.addresses
+        ],
     )  # fmt: skip
 
 

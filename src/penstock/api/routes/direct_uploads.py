@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from penstock.api import direct_examples as examples
 from penstock.api.errors import language_of
+from penstock.api.examples import answer
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
 from penstock.api.routes.direct_shapes import (
@@ -16,12 +17,16 @@ from penstock.api.routes.direct_shapes import (
     ListedPart,
     NewDirectUpload,
     OpenedUpload,
+    WantedParts,
     direct_upload,
     opened_upload,
+    parts_to_send,
 )
+from penstock.api.routes.direct_shapes import Parts as PartsToSend
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
 from penstock.uploads.direct.opening import open_upload
+from penstock.uploads.direct.parts import complete, next_parts, part_bytes
 from penstock.uploads.direct.queries import find_uploads, get_upload
 
 router = APIRouter(route_class=GuardedRoute, tags=["direct uploads"])
@@ -38,6 +43,14 @@ _REFUSALS = (
     error_codes.STATE_CHANGED,
     error_codes.STORE_UNAVAILABLE,
 )
+_IN_PARTS = (
+    error_codes.DIRECT_UPLOADS_OFF,
+    error_codes.DIRECT_NO_PARTS,
+    error_codes.UPLOAD_NOT_FOUND,
+    error_codes.SESSION_EXPIRED,
+    error_codes.STATE_CHANGED,
+    error_codes.STORE_UNAVAILABLE,
+)
 
 
 @router.post(
@@ -50,7 +63,8 @@ async def announce_upload(request: Request, caller: SignedIn, body: NewDirectUpl
     When the bucket answers 412 to the last bytes, ask for the upload: an earlier try may have succeeded.
     """
     parts: Parts = request.app.state.parts
-    return opened_upload(await open_upload(parts.direct, caller, body.wish()))
+    opened = await open_upload(parts.direct, caller, body.wish())
+    return opened_upload(opened, part_bytes(parts.direct, opened.row))
 
 
 @router.get(
@@ -79,4 +93,34 @@ async def look_at_upload(request: Request, caller: SignedIn, upload_id: UploadId
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         row = await get_upload(tx, caller, str(upload_id))
+    return direct_upload(row, language_of(request))
+
+
+@router.post(
+    "/api/v1/direct-uploads/{upload_id}/parts",
+    summary="Learn where the next parts go",
+    openapi_extra=may_fail_with(*_IN_PARTS),
+)
+async def ask_for_parts(
+    request: Request, caller: SignedIn, upload_id: UploadId, body: WantedParts | None = None
+) -> PartsToSend:
+    """Only where the bucket takes files in parts. What is there is not sent again: ask after any trouble, and go on
+    with what is missing.
+    """
+    parts: Parts = request.app.state.parts
+    return parts_to_send(await next_parts(parts.direct, caller, str(upload_id), body.numbers if body else None))
+
+
+@router.post(
+    "/api/v1/direct-uploads/{upload_id}/complete",
+    summary="Say that all parts are sent",
+    responses={200: answer(examples.UPLOADING)},
+    openapi_extra=may_fail_with(*_IN_PARTS, error_codes.DIRECT_PARTS_MISSING, error_codes.SIZE_MISMATCH),
+)
+async def complete_upload(request: Request, caller: SignedIn, upload_id: UploadId) -> DirectUpload:
+    """They become one object, which is then read and compared with what was announced: ask for the upload until it is
+    completed or has failed. Said twice, it ends the same.
+    """
+    parts: Parts = request.app.state.parts
+    row = await complete(parts.direct, caller, str(upload_id))
     return direct_upload(row, language_of(request))
