@@ -13,8 +13,8 @@ from penstock.kernel.errors import ErrorCode, Kind, Language, PenstockError
 
 DOMAIN = "penstock"
 DETAILS = "grpc-status-details-bin"
-_LONGEST = 500  # of one detail: they travel as headers, which clients limit to a few KiB
-_MOST = 20
+_LONGEST = 300  # of one detail: they travel as headers, which clients limit to a few KiB
+_MOST = 10
 
 BY_KIND: Mapping[Kind, grpc.StatusCode] = {
     Kind.INVALID: grpc.StatusCode.INVALID_ARGUMENT,

@@ -47,8 +47,7 @@ async def take_notification(request: Request) -> Response:
     """
     parts: Parts = request.app.state.parts
     await _check(parts, request.headers.get("authorization"))
-    outcome = await receive(parts.direct, await request.body())
-    log.debug("direct.notification_taken", outcome=outcome)
+    await receive(parts.direct, await request.body())
     return Response(status_code=204)
 
 
