@@ -3,17 +3,18 @@
 import asyncio
 import os
 import sys
+from typing import Any
 
 import httpx
 
+from penstock.kernel import leases
 from penstock.kernel.clock import SystemClock
-from penstock.kernel.db import Database
+from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.identity import Caller, Role
 from penstock.uploads.direct import parts
 from penstock.uploads.direct.adapters import open_bucket
+from penstock.uploads.direct.attending import DUE, attend_one
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import News, Outcome, finish
-from penstock.uploads.direct.looking import look
 from penstock.uploads.direct.settings import DirectSettings
 
 PHONE = Caller("5a0c7f6e-1111-4222-8333-444455556666", "m-1", Role.UPLOADER)
@@ -28,13 +29,15 @@ async def send(offer: parts.PartsOffer, content: bytes) -> None:
             assert answer.status_code == 200, answer.text
 
 
-async def looked_at(desk: DirectDesk, object_name: str) -> Outcome | None:
-    """What a worker does with an upload that is due."""
-    found = await look(desk.bucket, object_name)
-    if found is None:
-        return None
+async def attended(desk: DirectDesk) -> dict[str, Any]:
+    """The one upload there is, when a worker has seen to what is due."""
     async with desk.database.transaction() as tx:
-        return await finish(tx, desk.settings, News(found, "reconciler", desk.bucket.reference(object_name)))
+        due = await leases.claim(tx, DUE, owner="w-1", ttl=desk.settings.lease_seconds)
+    for lease in due:
+        await attend_one(desk, lease)
+    async with desk.database.transaction() as tx:
+        [row] = await fetch_all(tx, "select *, due_at <= now() as is_due from catalog.uploads")
+    return row
 
 
 async def main(deed: str, upload_id: str) -> None:

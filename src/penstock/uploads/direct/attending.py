@@ -27,6 +27,8 @@ from penstock.uploads.direct.aside import move_aside
 from penstock.uploads.direct.callback import told
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish, policy_of
+from penstock.uploads.direct.looking import look
+from penstock.uploads.direct.parts import let_go
 from penstock.uploads.direct.ports import ObjectFacts
 from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
@@ -36,7 +38,7 @@ T = TypeVar("T")
 
 DUE = Leasable("catalog.uploads", "upload_id", ready="due_at <= now()", order="due_at, upload_id")
 FIRST_AGAIN = timedelta(seconds=2)  # after trouble; each time twice as long
-_SAME = ("status", "opened_at", "opened_count", "aside_generation")  # what an outcome rests on
+_SAME = ("status", "opened_at", "opened_count", "aside_generation", "due_at")  # what an outcome rests on
 
 
 async def attend_one(desk: DirectDesk, lease: Lease) -> None:
@@ -61,7 +63,7 @@ async def _attend(desk: DirectDesk, lease: Lease) -> None:
     row, bucket = dict(lease.row), desk.open_bucket()
     is_elsewhere = row["bucket"] != bucket.name
     if row["status"] in (DirectStatus.PENDING, DirectStatus.UPLOADING):
-        found = None if is_elsewhere else await _keeping(desk, lease, lambda: bucket.find(row["object_name"]))
+        found = None if is_elsewhere else await _keeping(desk, lease, lambda: look(bucket, row["object_name"]))
         failpoints.reach("direct.looked")
         await (_settle_missing(desk, lease) if found is None else _settle_found(desk, lease, found))
         return
@@ -105,6 +107,9 @@ async def _settle_missing(desk: DirectDesk, lease: Lease) -> None:
     row, settings = dict(lease.row), desk.settings
     over_at: datetime = row["opened_at"] + settings.patience
     began_at = row["leased_until"] - settings.lease_seconds
+    if began_at >= over_at:
+        await _keeping(desk, lease, lambda: let_go(desk, row))
+        failpoints.reach("direct.let_go")
     async with desk.database.transaction() as tx:
         if await _is_changed(tx, lease):
             return

@@ -166,7 +166,9 @@ async def _forget_session(desk: DirectDesk, row: dict[str, Any]) -> dict[str, An
 
 async def _look_now(desk: DirectDesk, row: dict[str, Any]) -> dict[str, Any]:
     async with desk.database.transaction() as tx:
-        return await parts_store.look_now(tx, row["upload_id"]) or await store.find(tx, row["upload_id"]) or row
+        known = await parts_store.look_now(tx, row["upload_id"]) or await store.find(tx, row["upload_id"]) or row
+    await desk.wake()
+    return known
 
 
 async def _completed_before(desk: DirectDesk, bucket: PartBucket, row: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support import programs, s3
-from tests.support.parting import PHONE, looked_at, send
+from tests.support.parting import PHONE, attended, send
 from tests.support.shelf import md5_of
 
 from penstock.kernel import error_codes
@@ -20,7 +20,6 @@ from penstock.kernel.settings import SettingsError
 from penstock.uploads.direct import parts
 from penstock.uploads.direct.adapters import open_bucket
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import Outcome
 from penstock.uploads.direct.opening import Wish, open_upload
 from penstock.uploads.direct.ports import PartBucket
 from penstock.uploads.direct.settings import DirectSettings
@@ -115,7 +114,7 @@ class TestSending:
         answer = await parts.complete(desk, PHONE, key)
         assert answer["status"] == "uploading"
         assert (await _row(desk))["is_due"]
-        assert await looked_at(desk, upload["object_name"]) is Outcome.COMPLETED
+        assert (await attended(desk))["status"] == "completed"
         row = await parts.complete(desk, PHONE, key)
         assert (row["status"], row["md5_hash"], row["size_bytes"]) == ("completed", md5_of(FILM), len(FILM))
         assert (await open_upload(desk, PHONE, WISH)).already_completed
@@ -140,11 +139,10 @@ class TestSending:
         assert [each.number for each in offer.addresses] == list(range(1, 11))
 
     async def test_wrong_bytes_fail_and_the_file_can_be_sent_again(self, desk, raw, upload):
-        key, name = str(upload["upload_id"]), upload["object_name"]
+        key = str(upload["upload_id"])
         await send(await parts.next_parts(desk, PHONE, key, None), FILM[::-1])
         await parts.complete(desk, PHONE, key)
-        assert await looked_at(desk, name) is Outcome.MISMATCH
-        assert (await _row(desk))["error_code"] == "MD5_MISMATCH"
+        assert (await attended(desk))["error_code"] == "MD5_MISMATCH"
         assert (await _refused(parts.next_parts(desk, PHONE, key, None))).code is error_codes.SESSION_EXPIRED
         again = await open_upload(desk, PHONE, WISH)
         assert (again.row["upload_id"], again.row["status"]) == (upload["upload_id"], "pending")
@@ -152,7 +150,7 @@ class TestSending:
         assert aside.startswith(f"quarantine/{key}/")
         await send(await parts.next_parts(desk, PHONE, key, None), FILM)
         await parts.complete(desk, PHONE, key)
-        assert await looked_at(desk, name) is Outcome.COMPLETED
+        assert (await attended(desk))["status"] == "completed"
 
 
 class TestCompleting:
@@ -187,14 +185,13 @@ class TestCompleting:
         assert raw.get_object(Bucket=s3.BUCKET, Key=name)["Body"].read() == b"somebody was faster"
         assert (await _row(desk))["is_due"]
         assert _begun(raw) == []
-        assert await looked_at(desk, name) is Outcome.MISMATCH
+        assert (await attended(desk))["error_code"] == "MD5_MISMATCH"
 
     async def test_two_at_once_end_the_same(self, desk, upload):
         key = str(upload["upload_id"])
         await send(await parts.next_parts(desk, PHONE, key, None), FILM)
         await asyncio.gather(*(parts.complete(desk, PHONE, key) for _ in range(2)))
-        outcomes = [await looked_at(desk, upload["object_name"]) for _ in range(2)]
-        assert outcomes == [Outcome.COMPLETED, Outcome.DUPLICATE]
+        assert (await attended(desk))["status"] == "completed"
 
 
 class TestRefusals:
@@ -244,7 +241,7 @@ class TestKilled:
         await parts.complete(desk, PHONE, key)
         assert (await _row(desk))["is_due"]
         assert _begun(raw) == []
-        assert await looked_at(desk, upload["object_name"]) is Outcome.COMPLETED
+        assert (await attended(desk))["status"] == "completed"
 
     async def test_parts_that_nobody_noted_are_let_go_of(self, desk, raw, upload):
         raw.create_multipart_upload(Bucket=s3.BUCKET, Key=upload["object_name"])
@@ -258,7 +255,37 @@ class TestKilled:
         assert (await _refused(parts.complete(desk, PHONE, key))).code is error_codes.DIRECT_PARTS_MISSING
         await send(await parts.next_parts(desk, PHONE, key, None), FILM)
         await parts.complete(desk, PHONE, key)
-        assert await looked_at(desk, upload["object_name"]) is Outcome.COMPLETED
+        assert (await attended(desk))["status"] == "completed"
+
+    async def test_what_is_given_up_leaves_no_parts_behind(self, desk, raw, upload):
+        key = str(upload["upload_id"])
+        await send(await parts.next_parts(desk, PHONE, key, [2]), FILM)
+        async with desk.database.transaction() as tx:
+            await tx.execute("update catalog.uploads set opened_at = now() - interval '30 days', due_at = now()")
+        assert (await attended(desk))["error_code"] == "SESSION_EXPIRED"
+        assert _begun(raw) == []
+        assert (await open_upload(desk, PHONE, WISH)).row["status"] == "pending"
+
+    async def test_an_object_that_comes_while_a_worker_looks_is_not_forgotten(self, desk, upload):
+        key = str(upload["upload_id"])
+        await send(await parts.next_parts(desk, PHONE, key, None), FILM)
+        async with desk.database.transaction() as tx:
+            await tx.execute("update catalog.uploads set due_at = now() - interval '1 s'")
+        find, asked = desk.bucket.find, asyncio.Event()
+
+        async def slow(name):
+            found = await find(name)
+            if not asked.is_set():
+                asked.set()
+                await parts.complete(desk, PHONE, key)
+            return found
+
+        desk.bucket.find = slow
+        try:
+            assert (await attended(desk))["is_due"]
+        finally:
+            del desk.bucket.find
+        assert (await attended(desk))["status"] == "completed"
 
 
 class TestObjects:
