@@ -40,6 +40,12 @@ class TestRefusing:
         with pytest.raises(SettingsError, match="PENSTOCK_JWT_SECRET or PENSTOCK_JWT_JWKS_URL"):
             await open_role("serve")
 
+    @pytest.mark.parametrize("role", ["serve", "worker"])
+    async def test_a_bucket_that_nobody_signs_for_is_refused(self, environment, role):
+        environment.setenv("DIRECT_BUCKET_URL", "gs://bucket")
+        with pytest.raises(SettingsError, match="DIRECT_SERVICE_ACCOUNT_FILE"):
+            await open_role(role)
+
 
 class TestDuties:
     async def test_every_duty_of_the_product_runs(self, environment):

@@ -126,6 +126,8 @@ async def started(
             _etl_desk(settings, database, redis, (store, uploads), stack),
         )  # fmt: skip
         stack.push_async_callback(parts.close)
+        if role in {"serve", "worker"}:
+            parts.direct  # noqa: B018  made now: settings that could never work are told before anything runs
         yield parts
 
 
