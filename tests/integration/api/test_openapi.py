@@ -1,6 +1,7 @@
 """The description of the API is complete, and the API keeps to it, whatever is thrown at it."""
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
@@ -51,6 +52,7 @@ ENDLESS = "/api/v1/dashboard/events"
 
 
 class TestKeepingToIt:
+    @pytest.mark.timeout(300)  # every operation, many times: a busy machine needs its while
     def test_nothing_that_is_sent_breaks_it_or_leaves_the_description(self, app, loop, database_url):
         """All operations but the endless one, valid and invalid input, as an admin."""
         schema = schemathesis.openapi.from_dict(app.openapi()).exclude(path=ENDLESS)

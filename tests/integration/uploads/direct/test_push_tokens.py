@@ -1,6 +1,7 @@
 """Whose notifications are believed."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import jwt
 import pytest
@@ -14,6 +15,7 @@ from penstock.kernel.identity import IdentitySettings
 from penstock.uploads.direct.push_tokens import PushTokens
 from penstock.uploads.direct.settings import DirectSettings
 
+seconds = partial(timedelta, 0)
 CLAIMS = {"aud": AUDIENCE, "email": EMAIL, "email_verified": True, "iss": ISSUER, "iat": 1, "exp": 4_000_000_000}
 
 
@@ -35,8 +37,13 @@ async def tokens(pusher):
     await made.close()
 
 
-def moment(seconds):
-    return int((datetime.now(UTC) + timedelta(seconds=seconds)).timestamp())
+def at(changes):
+    """Claims with their times: `in 30 s` is counted from when the test runs."""
+    now = datetime.now(UTC)
+    return {
+        name: int((now + value).timestamp()) if isinstance(value, timedelta) else value
+        for name, value in changes.items()
+    }
 
 
 async def refused(tokens, token, code=error_codes.PUSH_TOKEN_INVALID):
@@ -53,13 +60,13 @@ class TestWhatIsBelieved:
             {},
             {"iss": "accounts.google.com"},
             {"aud": ["https://elsewhere", AUDIENCE]},
-            {"exp": moment(-30)},
-            {"iat": moment(30)},
+            {"exp": seconds(-30)},
+            {"iat": seconds(30)},
         ],
         ids=["as usual", "the other spelling", "several audiences", "just expired", "just made, by a fast clock"],
     )
     async def test_a_token_of_the_account_for_us(self, pusher, tokens, changes):
-        await tokens.check(f"Bearer {pusher.token(**changes)}")
+        await tokens.check(f"Bearer {pusher.token(**at(changes))}")
 
     async def test_the_keys_are_asked_for_once(self, pusher, tokens):
         before = pusher.fetches
@@ -74,13 +81,13 @@ class TestWhatIsNot:
         [
             {"iss": "https://evil.example"}, {"iss": None}, {"aud": "https://elsewhere"}, {"aud": None},
             {"aud": AUDIENCE + "/"}, {"email": "someone@shelf.example"}, {"email": None}, {"email": EMAIL.upper()},
-            {"email_verified": False}, {"email_verified": "true"}, {"email_verified": None}, {"exp": moment(-90)},
-            {"exp": None}, {"exp": "soon"}, {"iat": None}, {"iat": moment(600)}, {"nbf": moment(600)},
+            {"email_verified": False}, {"email_verified": "true"}, {"email_verified": None}, {"exp": seconds(-90)},
+            {"exp": None}, {"exp": "soon"}, {"iat": None}, {"iat": seconds(600)}, {"nbf": seconds(600)},
         ],
         ids=str,
     )  # fmt: skip
     async def test_a_claim_that_is_wrong_or_missing(self, pusher, tokens, changes):
-        assert await refused(tokens, pusher.token(**changes))
+        assert await refused(tokens, pusher.token(**at(changes)))
 
     async def test_another_algorithm(self, tokens):
         public = KEYS["key-1"].public_key().public_numbers().n.to_bytes(256, "big")
