@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from penstock.uploads.direct.sample_times import IndexTooLarge, sample_times
+from penstock.uploads.direct.sample_times import IndexUnsound, sample_times
 
-_ISO = ("mp4", "quicktime")
+_FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")  # of MP4 and QuickTime
 _SEEN = ("General", "Video", "Audio")
 _LONGEST = 9_999_999.0  # what the column holds; nearly four months
 
@@ -30,15 +30,14 @@ def read_film(file: BinaryIO) -> Film:
 
     if file.seek(0, 2) == 0:
         raise FilmUnreadable("the file is empty")
+    by_samples = _by_samples(file)
     # A file may name others; in here there are none to be opened.
-    text = MediaInfo.parse(file, output="JSON", full=False)
-    tracks = _tracks(text)
+    tracks = _tracks(MediaInfo.parse(file, output="JSON", full=False))
     container = _container(tracks)
-    seconds = max((_seconds(track) for track in tracks if track.get("@type") in _SEEN), default=0.0)
-    if container in _ISO:
-        seconds = max(seconds, _by_samples(file))
-    elif _is_truncated(tracks):
+    if by_samples is None and _is_truncated(tracks):
         raise FilmUnreadable("the file ends before its data does")
+    said = [_seconds(track) for track in tracks if track.get("@type") in _SEEN]
+    seconds = max([by_samples or 0.0, *said])
     if not any(track.get("@type") == "Video" for track in tracks):
         raise FilmUnreadable("there is no picture in it")
     if seconds <= 0:
@@ -46,10 +45,14 @@ def read_film(file: BinaryIO) -> Film:
     return Film(container, min(seconds, _LONGEST))
 
 
-def _by_samples(file: BinaryIO) -> float:
+def _by_samples(file: BinaryIO) -> float | None:
+    """None: it is not made of boxes. What is damaged is found out here, before a library has to make sense of it."""
+    file.seek(4)
+    if file.read(4) not in _FIRST_BOXES:
+        return None
     try:
         samples = sample_times(file)
-    except IndexTooLarge as wrong:
+    except IndexUnsound as wrong:
         raise FilmUnreadable(str(wrong)) from None
     if samples.is_cut_off:
         raise FilmUnreadable("the file ends before its data does")

@@ -15,8 +15,8 @@ _PLAYED = (b"vide", b"soun")
 _TRACK_FOLDERS = {b"moov": (b"trak", b"mvex"), b"trak": (b"mdia",), b"mdia": (b"minf",), b"minf": (b"stbl",)}
 
 
-class IndexTooLarge(Exception):
-    """More of it than a film of any use has."""
+class IndexUnsound(Exception):
+    """Says what is wrong with it."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Samples:
             elif kind == b"hdlr":
                 handler = handler or bytes(body[8:12])
             elif kind == b"stts" and len(body) >= 8:
-                pairs = body[8 : 8 + 8 * min(struct.unpack_from(">I", body, 4)[0], (len(body) - 8) // 8)]
+                pairs = _table(body, 8, struct.unpack_from(">I", body, 4)[0], 8)
                 units += sum(count * step for count, step in struct.iter_unpack(">II", pairs))
         if scale and handler in _PLAYED:
             self._scales[track] = scale
@@ -88,10 +88,12 @@ def sample_times(file: BinaryIO) -> Samples:
         length = size - place if length == 0 else length
         if length < begins:
             break
-        found.is_cut_off = place + length > size and kind in _DATA
+        if place + length > size:
+            found.is_cut_off = kind in _DATA
+            break
         if kind in (b"moov", b"moof"):
             file.seek(place + begins)
-            body = memoryview(_read(file, min(length - begins, size - place - begins)))
+            body = memoryview(_read(file, length - begins))
             found.has_index |= kind == b"moov"
             found.read_index(body) if kind == b"moov" else found.read_piece(body)
         place += length
@@ -100,8 +102,8 @@ def sample_times(file: BinaryIO) -> Samples:
 
 def _read(file: BinaryIO, size: int) -> bytes:
     if size > _LARGEST_INDEX:
-        raise IndexTooLarge(f"its index has more than {_LARGEST_INDEX} bytes")
-    return file.read(max(0, size))
+        raise IndexUnsound(f"its index has more than {_LARGEST_INDEX} bytes")
+    return file.read(size)
 
 
 def _boxes(within: memoryview) -> Iterator[tuple[bytes, memoryview]]:
@@ -140,5 +142,11 @@ def _run(trun: memoryview, step: int) -> int:
         return int(count * step)
     place = 8 + (4 if flags & 0x1 else 0) + (4 if flags & 0x4 else 0)
     width = 4 * (flags >> 8 & 0xF).bit_count()
-    there = trun[place : place + width * min(count, (len(trun) - place) // width)]
-    return sum(row[0] for row in struct.iter_unpack(f">I{width - 4}x", there))
+    return sum(row[0] for row in struct.iter_unpack(f">I{width - 4}x", _table(trun, place, count, width)))
+
+
+def _table(body: memoryview, place: int, count: int, width: int) -> memoryview:
+    """So many rows; libraries have been seen to go round for hours in a table that claims more than it holds."""
+    if place + count * width > len(body):
+        raise IndexUnsound("its index claims more samples than it holds")
+    return body[place : place + count * width]

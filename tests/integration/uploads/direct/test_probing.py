@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.arriving import QUICKTIME, arrived
-from tests.support.films import Film, tiny_boxes, webm, with_lying_box
+from tests.support.films import Film, claiming, tiny_boxes, webm, with_lying_box
 
 from penstock.kernel.db import fetch_all
 from penstock.kernel.errors import PenstockError
@@ -18,6 +18,7 @@ from penstock.uploads.direct.states import VIDEO, VideoStatus
 
 HTML = b"<!doctype html><html><body>502 Bad Gateway</body></html>" * 30
 CUT_OFF = "the file ends before its data does"
+OVERSTATED = "its index claims more samples than it holds"
 NO_INDEX = "it has no index (moov)"
 
 
@@ -124,6 +125,8 @@ class TestUnreadable:
             pytest.param(Film().index_last()[:4000], CUT_OFF, id="cut off before the index"),
             pytest.param(Film().mp4()[:300], CUT_OFF, id="cut off in the index"),
             pytest.param(Film(60).fragmented(60)[:-100], CUT_OFF, id="cut off in a fragment"),
+            pytest.param(claiming(Film().fragmented(), b"trun", 1 << 31), OVERSTATED, id="a fragment of 2^31 samples"),
+            pytest.param(claiming(Film().mp4(), b"stts", 1 << 31), OVERSTATED, id="2^31 rows of times"),
             pytest.param(Film(picture=False, sound=True).mp4(), "there is no picture in it", id="sound only"),
             pytest.param(HTML, "it is not a film of any known kind", id="HTML"),
             pytest.param(b"%PDF-1.7\n" + b" " * 900, "there is no picture in it", id="PDF"),
