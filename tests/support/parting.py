@@ -6,11 +6,15 @@ import sys
 from typing import Any
 
 import httpx
+import structlog
 
 from penstock.kernel import leases
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.identity import Caller, Role
+from penstock.kernel.telemetry.logs import configure_logging
+from penstock.kernel.telemetry.masking import Masker
+from penstock.kernel.telemetry.settings import TelemetrySettings
 from penstock.uploads.direct import parts
 from penstock.uploads.direct.adapters import open_bucket
 from penstock.uploads.direct.attending import DUE, attend_one
@@ -41,9 +45,12 @@ async def attended(desk: DirectDesk) -> dict[str, Any]:
 
 
 async def main(deed: str, upload_id: str) -> None:
+    """Says on standard error all that there is to say."""
+    configure_logging("serve", "w-1", TelemetrySettings(log_level="debug"), masker=Masker(), stream=sys.stderr)
     settings = DirectSettings()
     database = Database(os.environ["PENSTOCK_DATABASE_URL"], name="parting")
     await database.open()
+    structlog.get_logger().debug("parting.begun")
     desk = DirectDesk(database, open_bucket(settings, SystemClock()), settings, SystemClock(), None)  # type: ignore[arg-type]
     await (
         parts.complete(desk, PHONE, upload_id) if deed == "complete" else parts.next_parts(desk, PHONE, upload_id, None)

@@ -24,8 +24,11 @@ from penstock.kernel.telemetry.settings import LogFormat, TelemetrySettings
 from penstock.kernel.telemetry.tracing import current_trace_id
 
 _Event = MutableMapping[str, Any]
-# Their chatter below warning helps nobody.
-_QUIET = ("urllib3", "httpx", "httpcore", "hpack", "asyncio", "arq", "alembic.runtime.plugins")
+# Their chatter below warning helps nobody, and some of them tell what they sign.
+_QUIET = (
+    "urllib3", "httpx", "httpcore", "hpack", "asyncio", "arq", "alembic.runtime.plugins",
+    "boto3", "botocore", "s3transfer", "google",
+)  # fmt: skip
 
 
 @contextmanager

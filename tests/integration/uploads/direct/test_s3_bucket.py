@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import subprocess
 import traceback
 from dataclasses import replace
 
@@ -212,6 +213,12 @@ class TestRefusals:
         assert "X-Amz-Signature=" in address.start.url
         assert "X-Amz-Signature" not in repr(address)
 
+    async def test_no_log_tells_what_is_signed_even_when_all_is_logged(self, desk, upload, database_url):
+        code, said = _served(desk.settings, database_url, "next", str(upload["upload_id"]), "")
+        assert code == 0, said
+        assert "parting.begun" in said
+        assert "ignature" not in said
+
     def test_half_a_key_is_refused(self, settings):
         with pytest.raises(SettingsError, match="DIRECT_S3_SECRET_KEY"):
             open_bucket(DirectSettings(bucket_url="s3://b", s3_access_key="a"), SystemClock())
@@ -234,7 +241,8 @@ class TestKilled:
         key = str(upload["upload_id"])
         if deed == "complete":
             await send(await parts.next_parts(desk, PHONE, key, None), FILM)
-        assert _served(desk.settings, database_url, deed, key, f"direct.{point}=kill") == -signal.SIGKILL
+        code, _ = _served(desk.settings, database_url, deed, key, f"direct.{point}=kill")
+        assert code == -signal.SIGKILL
         assert len(_begun(raw)) == (0 if point == "parts_completed" else 1)
         if deed == "next":
             await send(await parts.next_parts(desk, PHONE, key, None), FILM)
@@ -325,5 +333,6 @@ def _served(settings, database_url, deed, upload_id, failpoint):
         DIRECT_ENDPOINT=settings.endpoint, DIRECT_S3_ACCESS_KEY="test", DIRECT_S3_SECRET_KEY="test",
         DIRECT_PART_BYTES=str(int(settings.part_bytes)),
     )  # fmt: skip
-    program = programs.start_python("-m", "tests.support.parting", deed, upload_id, env=given)
-    return program.wait(timeout=60)
+    program = programs.start_python("-m", "tests.support.parting", deed, upload_id, env=given, stderr=subprocess.PIPE)
+    _, said = program.communicate(timeout=60)
+    return program.returncode, said
