@@ -3,7 +3,8 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,17 @@ from tests.chaos.nursery import Child, Nursery
 from tests.support.shelf import FileShelf
 
 T = TypeVar("T")
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """Who is killed while it does something about the file of this name."""
+
+    name: str
+    does: str
+    point: str
+    body: bytes = b""
 
 
 class DirectStage(stage.Stage):
@@ -29,6 +41,7 @@ class DirectStage(stage.Stage):
             **super().environment(name),
             "PENSTOCK_HOME": str(self.home),
             "PENSTOCK_SHUTDOWN_SECONDS": "10",
+            "PENSTOCK_STALL_SECONDS": "60",  # nobody is paused here, but machines are busy
             "DIRECT_SHELF": str(self.home / "shelf"),
             "DIRECT_TRACE": str(self.home / f"{name}.trace"),
             "DIRECT_BUCKET_URL": "gs://shelf",
@@ -71,6 +84,18 @@ class DirectStage(stage.Stage):
         more = {"DIRECT_DOES": does, "PENSTOCK_FAILPOINT": failpoint, **environment}
         self.actors[name] = self._nursery.start(self.home / f"{name}.log", self.environment(name) | more)
         return self.actors[name]
+
+    def kill_all(self, victims: Iterable[Victim]) -> None:
+        """Each is started and dies at its point, a few at a time."""
+        waiting = list(victims)
+        for first in range(0, len(waiting), _AT_ONCE):
+            some = waiting[first : first + _AT_ONCE]
+            for victim in some:
+                given = {"DIRECT_NAME": victim.name, "DIRECT_BODY": str(self.home / f"{victim.name}.body")}
+                (self.home / f"{victim.name}.body").write_bytes(victim.body)
+                self.process(victim.name, victim.does, f"{victim.point}=kill", **given)
+            for victim in some:
+                self.expect_killed(victim.name)
 
     def expect_killed(self, name: str) -> None:
         process = self.actors[name]

@@ -11,7 +11,7 @@ import pytest
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
 from tests.chaos.direct_actors import PHONE, TROUBLE, content_of, wish_of
-from tests.chaos.direct_stage import DirectStage
+from tests.chaos.direct_stage import DirectStage, Victim
 from tests.support.shelf import SECRET, pushed
 
 OPENING = ("direct.announced", "direct.signed")
@@ -22,7 +22,7 @@ FINDING = (
     "direct.settled",
 )  # fmt: skip
 BECOMING = ("direct.claimed", "direct.became", "direct.settling", "direct.settled")
-MOVING_ASIDE = ("direct.claimed", "direct.moved_aside", "direct.settling", "direct.settled")
+MOVING_ASIDE = ("direct.claimed", "direct.moved_aside", "direct.settled")
 GIVING_UP = ("direct.claimed", "direct.looked", "direct.settling", "direct.settled")
 WRONG = b"something else"
 
@@ -86,14 +86,11 @@ def all_wrong(names: list[str], judge) -> dict[str, str]:
 @pytest.mark.timeout(240)
 class TestKilledAt:
     def test_any_line_of_an_announcement_there_is_one_upload_and_the_phone_goes_on(self, stage: DirectStage):
-        for point in OPENING:
-            stage.process(f"opens-{point}", "open", f"{point}=kill", DIRECT_NAME=f"opens-{point}")
+        victims = [Victim(f"opens-{point}", "open", point) for point in OPENING]
         for point in REOPENING:
             received(stage, f"reopens-{point}", WRONG)
-            stage.process(f"reopens-{point}", "open", f"{point}=kill", DIRECT_NAME=f"reopens-{point}")
-        names = [*(f"opens-{point}" for point in OPENING), *(f"reopens-{point}" for point in REOPENING)]
-        for name in names:
-            stage.expect_killed(name)
+            victims.append(Victim(f"reopens-{point}", "open", point))
+        stage.kill_all(victims)
 
         def judge(name: str) -> None:
             again = stage.do(open_upload(stage.desk, PHONE, wish_of(name)))
@@ -106,27 +103,22 @@ class TestKilledAt:
             kept = [each for each in stage.shelf.kept() if row["upload_id"] in each or each == row["object_name"]]
             assert kept == ([row["aside_name"]] if is_second else [])
 
-        assert all_wrong(names, judge) == {}
+        assert all_wrong([victim.name for victim in victims], judge) == {}
 
     def test_any_line_after_the_bytes_are_there_the_upload_is_complete_and_told_once(self, stage: DirectStage):
         """Whether the notification comes again, as it must after no answer, or not, as it must not."""
-        bodies: dict[str, bytes] = {}
-        for point in RECEIVING:
-            for after in ("again", "never"):
-                name = f"{after}-{point}"
-                bodies[name] = opened(stage, name, content_of(name))
-                file = stage.home / f"{name}.body"
-                file.write_bytes(bodies[name])
-                stage.process(name, "receive", f"{point}=kill", DIRECT_BODY=str(file))
-        for point in FINDING:
-            bodies[f"found-{point}"] = opened(stage, f"found-{point}", content_of(f"found-{point}"))
-            stage.process(f"found-{point}", "attend", f"{point}=kill", DIRECT_NAME=f"found-{point}")
+        victims = []
+        for does, points, prefix in (
+            ("receive", RECEIVING, "again"), ("receive", RECEIVING, "never"), ("attend", FINDING, "found"),
+        ):  # fmt: skip
+            for point in points:
+                name = f"{prefix}-{point}"
+                victims.append(Victim(name, does, point, opened(stage, name, content_of(name))))
         for point in BECOMING:
             name = f"becomes-{point}"
-            bodies[name] = received(stage, name, content_of(name))
-            stage.process(name, "attend", f"{point}=kill", DIRECT_NAME=name)
-        for name in bodies:
-            stage.expect_killed(name)
+            victims.append(Victim(name, "attend", point, received(stage, name, content_of(name))))
+        stage.kill_all(victims)
+        bodies = {victim.name: victim.body for victim in victims}
         answers = {name: stage.do(receive(stage.desk, body)) for name, body in bodies.items() if "never" not in name}
         assert set(answers.values()) <= {"completed", "duplicate"}
         healed(stage)
@@ -135,18 +127,15 @@ class TestKilledAt:
         assert late == {"duplicate"}
 
     def test_any_line_of_a_failure_nothing_lies_in_the_way_and_it_is_told_once(self, stage: DirectStage):
-        names = []
+        victims = []
         for point in MOVING_ASIDE:
-            names.append(f"aside-{point}")
-            received(stage, names[-1], WRONG)
+            received(stage, f"aside-{point}", WRONG)
+            victims.append(Victim(f"aside-{point}", "attend", point))
         for point in GIVING_UP:
-            names.append(f"expires-{point}")
-            opened(stage, names[-1])
-            stage.change("opened_at = now() - interval '30 days'", names[-1])
-        for name in names:
-            stage.process(name, "attend", f"{name.partition('-')[2]}=kill", DIRECT_NAME=name)
-        for name in names:
-            stage.expect_killed(name)
+            opened(stage, f"expires-{point}")
+            stage.change("opened_at = now() - interval '30 days'", f"expires-{point}")
+            victims.append(Victim(f"expires-{point}", "attend", point))
+        stage.kill_all(victims)
         healed(stage)
 
         def judge(name: str) -> None:
@@ -157,7 +146,7 @@ class TestKilledAt:
             kept = [each for each in stage.shelf.kept() if row["upload_id"] in each or each == row["object_name"]]
             assert kept == ([row["aside_name"]] if name.startswith("aside") else [])
 
-        assert all_wrong(names, judge) == {}
+        assert all_wrong([victim.name for victim in victims], judge) == {}
 
 
 @pytest.mark.timeout(120)

@@ -138,11 +138,7 @@ async def _give_up(tx: Tx, lease: Lease) -> None:
 async def _settle_done(desk: DirectDesk, lease: Lease) -> None:
     """Nothing is left to do."""
     async with desk.database.transaction() as tx:
-        row = await store.lock(tx, lease.key)
-        is_as_it_was = row is not None and row["status"] == lease.row["status"]
-        is_new = row is not None and row["aside_generation"] not in (None, lease.row["aside_generation"])
-        if not is_as_it_was or is_new:
-            await leases.give_back(tx, DUE, [lease])
+        if await _is_changed(tx, lease):
             return
         await leases.settle(tx, DUE, lease, {"looks": 0, "due_at": None})
         failpoints.reach("direct.settling")
@@ -174,11 +170,8 @@ async def _put_off(desk: DirectDesk, lease: Lease, trouble: Exception) -> str:
     seconds = exponential(looks, first=FIRST_AGAIN.total_seconds(), most=desk.settings.look_at_most.total_seconds())
     try:
         async with desk.database.transaction() as tx:
-            later = await server_time(tx) + timedelta(seconds=seconds)
-            row = await store.lock(tx, lease.key)
-            if row is None or row["status"] != lease.row["status"] or row["due_at"] is None:
-                await leases.give_back(tx, DUE, [lease])
-            else:
+            if not await _is_changed(tx, lease):
+                later = await server_time(tx) + timedelta(seconds=seconds)
                 await leases.settle(tx, DUE, lease, {"looks": looks, "due_at": later})
     except PenstockError as lost:
         if lost.code is not error_codes.LEASE_LOST:

@@ -10,7 +10,7 @@ from tests.support.shelf import CONTENT, ShelfBucket, pushed
 from penstock.kernel import error_codes, leases
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
-from penstock.uploads.direct import metrics
+from penstock.uploads.direct import metrics, parts_store
 from penstock.uploads.direct.attendant import Attendant
 from penstock.uploads.direct.attending import DUE, attend_one
 from penstock.uploads.direct.callback import receive
@@ -104,6 +104,15 @@ class TestAnUploadWithoutNews:
         row = await only_row(desk)
         assert (row["status"], row["leased_until"], row["looks"]) == ("pending", None, 0)
         assert row["due_in"] > timedelta(minutes=16)
+
+    async def test_who_says_meanwhile_that_it_is_there_has_it_looked_at_again(self, desk, opened):
+        lease = await claim(desk)
+        async with desk.database.transaction() as tx:
+            await parts_store.look_now(tx, opened.row["upload_id"])
+        await attend_one(desk, lease)
+        row = await only_row(desk)
+        assert row["due_in"] <= timedelta(0)
+        assert row["leased_until"] is None
 
     async def test_a_wrong_object_is_moved_aside(self, desk, bucket, opened):
         wrong = bucket.put(opened.row["object_name"], b"something else")
