@@ -132,6 +132,13 @@ class TestAnUploadWithoutNews:
         await open_upload(desk, phone, wish)
         assert (await attend(desk))["status"] == "completed"
 
+    async def test_it_also_counts_when_it_is_told_again(self, desk, bucket, phone, wish, opened):
+        facts = bucket.put(opened.row["object_name"], CONTENT)
+        await change(desk, "object_name = 'not/yet'")
+        assert await receive(desk, pushed(facts)) == "unknown"
+        await change(desk, f"object_name = '{facts.name}'")
+        assert await receive(desk, pushed(facts)) == "completed"
+
     async def test_a_wrong_object_that_came_back_is_moved_aside_again(self, desk, bucket, phone, wish, opened):
         name = opened.row["object_name"]
         bucket.put(name, b"something else")
