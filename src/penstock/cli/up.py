@@ -49,7 +49,7 @@ def up(  # noqa: PLR0913, PLR0917  one parameter for each option
             min=0,
             max=65535,
             metavar="PORT",
-            help="Port of the bucket that phones send to; 0 picks a free one \\[PENSTOCK_BUCKET_PORT, else 8002].",
+            help="Bucket's port; 0 picks a free one \\[PENSTOCK_BUCKET_PORT, else 8002].",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the logs of all processes.")] = False,

@@ -6,13 +6,12 @@ import httpx
 import pytest
 from tests.support import s3
 from tests.support.edge import bearer
-from tests.support.parting import looked_at
+from tests.support.parting import attended
 from tests.support.shelf import md5_of
 
 from penstock.api.app import create_app
 from penstock.kernel.clock import SystemClock
 from penstock.uploads.direct.adapters import open_bucket
-from penstock.uploads.direct.finishing import Outcome
 from penstock.uploads.direct.settings import DirectSettings
 
 MiB = 1024**2
@@ -77,7 +76,7 @@ class TestParts:
         await sent(rest)
         for _ in range(2):
             assert (await post(server, f"{place}/complete")).status_code == 200
-        assert await looked_at(desk, opened["object_name"]) is Outcome.COMPLETED
+        assert (await attended(desk))["status"] == "completed"
         done = (await post(server, f"{place}/complete")).json()
         assert (done["status"], done["md5_hash_hex"]) == ("completed", md5_of(FILM))
         again = (await post(server, "", WISH)).json()
