@@ -62,7 +62,16 @@ def up(  # noqa: PLR0913, PLR0917  one parameter for each option
     settings = runtime_settings(
         data, host=host, port=port or None, grpc_port=grpc_port or None, bucket_port=bucket_port or None
     )
-    plan = Plan(
+    plan = _plan(settings, port, grpc_port, bucket_port)
+    progress = Progress(plan, verbose=verbose, ignored=ignored_settings(settings))
+    progress.begin()
+    runtime = EmbeddedRuntime(plan, tell=progress.tell)
+    progress.end(clean=runtime.run(programs, environment, ready=progress.ready, each_look=progress.show_logs))
+
+
+def _plan(settings: RuntimeSettings, port: int | None, grpc_port: int | None, bucket_port: int | None) -> Plan:
+    """A port of 0 is one that is free."""
+    return Plan(
         home=settings.home,
         host=settings.host,
         port=0 if port == 0 else settings.port,
@@ -70,10 +79,6 @@ def up(  # noqa: PLR0913, PLR0917  one parameter for each option
         bucket_port=None if named("DIRECT_BUCKET_URL") else 0 if bucket_port == 0 else settings.bucket_port,
         shutdown_seconds=settings.shutdown_seconds.total_seconds(),
     )
-    progress = Progress(plan, verbose=verbose, ignored=ignored_settings(settings))
-    progress.begin()
-    runtime = EmbeddedRuntime(plan, tell=progress.tell)
-    progress.end(clean=runtime.run(programs, environment, ready=progress.ready, each_look=progress.show_logs))
 
 
 def programs(place: Place) -> Sequence[Program]:
