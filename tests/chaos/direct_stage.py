@@ -16,7 +16,7 @@ from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.direct.sweeping import sweep
 from tests.chaos import stage
-from tests.chaos.nursery import Child, Nursery
+from tests.support.nursery import Child
 from tests.support.shelf import FileShelf
 
 T = TypeVar("T")
@@ -36,6 +36,8 @@ class Victim:
 class DirectStage(stage.Stage):
     """Leases are long: nobody but the dead may lose an upload. `bury` ends theirs at once."""
 
+    module = "tests.chaos.direct_actors"
+
     def environment(self, name: str) -> dict[str, str]:
         return {
             **super().environment(name),
@@ -52,7 +54,6 @@ class DirectStage(stage.Stage):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._nursery = Nursery("tests.chaos.direct_actors", self.environment("nursery"))
         self.shelf = FileShelf(self.home / "shelf")
         self.do(self._open())
 
@@ -71,7 +72,6 @@ class DirectStage(stage.Stage):
     def close(self) -> None:
         self.do(self._close())
         super().close()
-        self._nursery.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
@@ -82,8 +82,7 @@ class DirectStage(stage.Stage):
     # Processes -------------------------------------------------------------------------------------------------------
     def process(self, name: str, does: str, failpoint: str = "", **environment: str) -> Child:
         more = {"DIRECT_DOES": does, "PENSTOCK_FAILPOINT": failpoint, **environment}
-        self.actors[name] = self._nursery.start(self.home / f"{name}.log", self.environment(name) | more)
-        return self.actors[name]
+        return self.start(name, **more)
 
     def kill_all(self, victims: Iterable[Victim]) -> None:
         """Each is started and dies at its point, a few at a time."""

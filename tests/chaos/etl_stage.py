@@ -26,10 +26,10 @@ from penstock.kernel.objectstores import open_store
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import Keys, connect
 from tests.chaos import stage
-from tests.chaos.nursery import Child, Nursery
 from tests.standins.mineru import Mineru
 from tests.standins.openai_like import KEY, OpenAiLike, openai_like, says
 from tests.support.etl import ALICE
+from tests.support.nursery import Child
 
 T = TypeVar("T")
 
@@ -74,7 +74,6 @@ class EtlStage(stage.Stage):
         self.mineru: Mineru
         self.model: OpenAiLike
         self.do(self._open())
-        self._nursery = Nursery(self.module, self.environment("nursery"))
 
     async def _open(self) -> None:
         self._database = Database(self.postgres.url, name="desk", size=4, stall_seconds=2)
@@ -88,7 +87,6 @@ class EtlStage(stage.Stage):
 
     def close(self) -> None:
         super().close()
-        self._nursery.close()
         self.do(self._stack.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -107,9 +105,7 @@ class EtlStage(stage.Stage):
 
     # Processes -------------------------------------------------------------------------------------------------------
     def process(self, name: str, **environment: str) -> Child:
-        child = self._nursery.start(self.home / f"{name}.log", self.environment(name) | environment)
-        self.actors[name] = child
-        return child
+        return self.start(name, **environment)
 
     def worker(self, name: str, queue: str = "etl", failpoint: str = "", **environment: str) -> Child:
         return self.process(name, ETL_ARQ_QUEUE_NAME=queue, PENSTOCK_FAILPOINT=failpoint, **environment)

@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.extraction.desk import EtlDesk
 from tests.chaos.etl_stage import EtlStage
-from tests.chaos.nursery import Child
 from tests.standins.openai_like import says
+from tests.support.nursery import Child
 from tests.support.scans import saved_as, scan
 
 TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}

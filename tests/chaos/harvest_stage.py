@@ -16,8 +16,8 @@ from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database
 from penstock.kernel.rategate import RateGate
 from penstock.kernel.redis import Keys, connect
-from tests.chaos.nursery import Child, Nursery
 from tests.chaos.stage import Stage
+from tests.support.nursery import Child
 
 T = TypeVar("T")
 LIVE = "('QUEUED', 'DISPATCHED', 'EXECUTING')"
@@ -38,20 +38,10 @@ class HarvestStage(Stage):
             "PENSTOCK_HARVEST_TOTAL": "32",
         }
 
-    def open(self) -> None:
-        super().open()
-        self._nursery = Nursery("tests.chaos.harvest_actors", self.environment("nursery"))
-
-    def close(self) -> None:
-        super().close()
-        self._nursery.close()
-
     def executor(self, name: str, *sources: str, **environment: str) -> Child:
         """The role, for these sources only or for all."""
         only = {"HARVEST_SOURCES": ",".join(sources)} if sources else {}
-        child = self._nursery.start(self.home / f"{name}.log", self.environment(name) | only | environment)
-        self.actors[name] = child
-        return child
+        return self.start(name, **only | environment)
 
     def apply(self, source: SourceDocument) -> None:
         async def write(desk: HarvestDesk) -> None:

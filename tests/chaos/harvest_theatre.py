@@ -9,8 +9,8 @@ from penstock.harvest.planning import Trigger
 from tests.chaos.harvest_sources import Harbour, generic_source, pointed_at, shipped_source
 from tests.chaos.harvest_stage import HarvestStage
 from tests.chaos.harvest_verdict import judge_books, judge_cursors, judge_records, judge_writes
-from tests.chaos.nursery import Child
 from tests.standins import Habits, Library, Standin
+from tests.support.nursery import Child
 
 _NOTICED = ("task.lost", "task.left_to_its_lease")
 

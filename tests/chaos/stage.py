@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +12,8 @@ import redis
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.migrations import migrate
+from tests.support import nursery
+from tests.support.nursery import Child
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,17 +57,13 @@ class Stage:
 
     module = "tests.chaos.actors"
 
-    def start(self, name: str, role: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *arguments: str, **environment: str) -> Child:
         """Start a role (see `module`) under a name; its output goes to a file of that name."""
-        with (self.home / f"{name}.log").open("ab") as log:
-            self.actors[name] = subprocess.Popen(
-                [sys.executable, "-m", self.module, role],
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                env=self.environment(name) | environment,
-            )
-        return self.actors[name]
+        made = nursery.start(
+            self.module, *arguments, log=self.home / f"{name}.log", env=self.environment(name) | environment
+        )
+        self.actors[name] = made
+        return made
 
     def environment(self, name: str) -> dict[str, str]:
         return {

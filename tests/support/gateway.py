@@ -1,6 +1,5 @@
 """A real `penstock serve` that tests can kill and start again, and what it keeps of uploads."""
 
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -14,9 +13,11 @@ from psycopg.rows import dict_row
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.identity import Role
+from tests.support import nursery
 from tests.support.edge import SECRET, free_port, token
+from tests.support.nursery import Child
 from tests.support.places import open_directory
-from tests.support.programs import environment, start_python
+from tests.support.programs import environment
 from tests.support.tus import UPLOADS, Tus, id_of
 
 
@@ -40,14 +41,12 @@ class Gateway:
             "PENSTOCK_JWT_SECRET": SECRET,
             **settings,
         }
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Child | None = None
         self._connection: psycopg.Connection[dict[str, Any]] | None = None
 
     def start(self, *, wait: bool = True, **extra: str) -> Self:
-        with (self.home / "serve.log").open("a") as log:
-            self.process = start_python(
-                "-m", "penstock", "serve", stdout=log, stderr=log, env=environment(**self.settings, **extra)
-            )
+        log = self.home / "serve.log"
+        self.process = nursery.penstock("serve", log=log, env=environment(**self.settings, **extra))
         if wait:
             self.until_answers()
         return self
@@ -93,15 +92,11 @@ class Gateway:
     @contextmanager
     def scheduler(self) -> Iterator[None]:
         """A `penstock scheduler` beside it, for what is done by the clock."""
-        with (self.home / "scheduler.log").open("a") as log:
-            process = start_python(
-                "-m",
-                "penstock",
-                "scheduler",
-                stdout=log,
-                stderr=log,
-                env=environment(**self.settings, PENSTOCK_SCHEDULER_TICK_SECONDS="0.1"),
-            )
+        process = nursery.penstock(
+            "scheduler",
+            log=self.home / "scheduler.log",
+            env=environment(**self.settings, PENSTOCK_SCHEDULER_TICK_SECONDS="0.1"),
+        )
         try:
             yield
         finally:

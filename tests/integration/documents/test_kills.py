@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.support import programs
+from tests.support import nursery, programs
 from tests.support.jobs import finished_upload, pdf
 
 from penstock import documents
@@ -24,12 +23,13 @@ POINTS = ["claimed", "inspected", "placed", "written", "committed"]
 class Scene:
     parts: object
     env: dict[str, str]
+    log: Path
 
     def run(self, *deed: str, failpoint: str = "") -> tuple[int, str]:
         given = self.env | {"PENSTOCK_FAILPOINT": failpoint}
-        program = programs.start_python("-m", "tests.support.admitting", *deed, stdout=subprocess.PIPE, env=given)
-        output, _ = program.communicate(timeout=60)
-        return program.returncode, output
+        self.log.unlink(missing_ok=True)
+        program = nursery.start("tests.support.admitting", *deed, log=self.log, env=given)
+        return program.wait(60), self.log.read_text()
 
     def admit(self, upload: str) -> str:
         code, output = self.run("admit", upload)
@@ -58,9 +58,9 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(environment_of_roles: dict[str, str]):
+async def scene(environment_of_roles: dict[str, str], tmp_path: Path):
     async with started(load_settings(), role="scheduler") as parts:
-        yield Scene(parts, environment_of_roles)
+        yield Scene(parts, environment_of_roles, tmp_path / "admitting.log")
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
 """Planners that are killed between any two steps: what they left is gone on with, and no window is queued twice."""
 
 import json
+import os
 import signal
-import subprocess
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from tests.integration.harvest.planning.conftest import assert_disjoint, assert_partition
-from tests.support import programs
+from tests.support import nursery, programs
+from tests.support.nursery import Child
 from tests.support.planning import NOW, compiled, planner
 
 from penstock.harvest.planning import Trigger
@@ -27,16 +29,14 @@ POINTS = {
 }
 
 
-def start(url: str, failpoint: str = "", key: str = "") -> subprocess.Popen[str]:
+def start(url: str, failpoint: str = "", key: str = "") -> Child:
     env = programs.environment(PENSTOCK_FAILPOINT=failpoint)
     deed = (url, "HARVEST", key, json.dumps(SECTIONS))
-    return programs.start_python("-m", "tests.support.planning", *deed, stdout=subprocess.PIPE, env=env)
+    return nursery.start("tests.support.planning", *deed, log=Path(os.devnull), env=env)
 
 
 def killed(url: str, failpoint: str, key: str = "") -> None:
-    program = start(url, failpoint, key)
-    program.communicate(timeout=60)
-    assert program.returncode == -signal.SIGKILL
+    assert start(url, failpoint, key).wait(60) == -signal.SIGKILL
 
 
 async def go_on_with_all(database) -> int:
@@ -82,8 +82,6 @@ class TestKilled:
 
 class TestProcessesAtOnce:
     async def test_no_window_is_queued_twice(self, database, database_url, desk):
-        programs_ = [start(database_url) for _ in range(3)]
-        for program in programs_:
-            program.communicate(timeout=60)
-        assert [program.returncode for program in programs_] == [0, 0, 0]
+        planners = [start(database_url) for _ in range(3)]
+        assert [program.wait(60) for program in planners] == [0, 0, 0]
         assert_partition(await desk.windows(), MAY, SAFE)

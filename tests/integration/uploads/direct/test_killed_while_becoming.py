@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.chaos.nursery import Nursery
-from tests.support import programs
+from tests.support import nursery, programs
 from tests.support.arriving import PDF, arrived
 from tests.support.films import Film
 from tests.support.jobs import pdf
@@ -27,7 +26,6 @@ PHONE = Caller("alice", "m-1", Role.UPLOADER)
 @dataclass
 class Scene:
     parts: object
-    nursery: Nursery
     env: dict[str, str]
     log: Path
 
@@ -37,7 +35,7 @@ class Scene:
 
     def become(self, row: dict, file: Path, failpoint: str = "") -> int:
         wish = {"BECOMING_UPLOAD": str(row["upload_id"]), "BECOMING_FILE": str(file), "PENSTOCK_FAILPOINT": failpoint}
-        return self.nursery.start(self.log, self.env | wish).wait()
+        return nursery.start("tests.support.becoming", log=self.log, env=self.env | wish).wait()
 
     async def rows(self, query: str, *values) -> list[dict]:
         async with self.parts.database.transaction() as tx:
@@ -60,9 +58,7 @@ async def scene(environment, tmp_path):
     given = {name: value for name, value in os.environ.items() if name.startswith(("PENSTOCK_", "GW_"))}
     env = programs.environment() | given
     async with started(load_settings(), role="scheduler") as parts:
-        nursery = Nursery("tests.support.becoming", env)
-        yield Scene(parts, nursery, env, tmp_path / "log")
-        nursery.close()
+        yield Scene(parts, env, tmp_path / "log")
 
 
 class TestPdfs:
