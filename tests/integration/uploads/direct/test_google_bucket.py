@@ -2,8 +2,10 @@
 
 import asyncio
 import hashlib
+import json
 import traceback
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -17,6 +19,7 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.settings import SettingsError
 from penstock.uploads.direct.adapters import open_bucket
+from penstock.uploads.direct.adapters.signers import KeySigner
 from penstock.uploads.direct.ports import ObjectFacts
 from penstock.uploads.direct.settings import DirectSettings
 
@@ -266,3 +269,28 @@ def _shows_no_secret(failure):
     shown = "".join(traceback.format_exception(failure)) + repr(failure.details)
     for secret in ("http://", "https://", "s3cr3t", "token-1", "X-Goog-Signature"):
         assert secret not in shown
+
+
+class TestWhoIsAsked:
+    @pytest.mark.parametrize(
+        ("tokens", "asked_of"),
+        [
+            ("http://127.0.0.1:8002/token", ["127.0.0.1"]),
+            ("https://oauth2.googleapis.com/token", ["oauth2.googleapis.com", "iamcredentials.googleapis.com"]),
+        ],
+    )
+    def test_google_hears_nothing_of_an_account_that_is_not_its_own(self, cloud, tmp_path, tokens, asked_of):
+        """Its library asks where an account may be used, and shows its token with the question."""
+        path = cloud.account_file(tmp_path)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"token_uri": tokens}))
+        credentials = KeySigner(path).credentials()
+        credentials._set_blocking_regional_access_boundary_lookup()
+        asked = []
+
+        def answer(url, **_):
+            asked.append(urlsplit(url).hostname)
+            granted = {"access_token": "t", "expires_in": 3600, "locations": [], "encodedLocations": "0x0"}
+            return SimpleNamespace(status=200, headers={}, data=json.dumps(granted).encode())
+
+        credentials.before_request(answer, "GET", "http://127.0.0.1:8002/storage/v1/b/bucket", {})
+        assert asked == asked_of
