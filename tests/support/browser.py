@@ -1,4 +1,4 @@
-"""Clients that others wrote, outside this process: tus-js-client and grpc-js in Node, pages in a headless browser."""
+"""Clients that others wrote, outside this process: three of them in Node, pages in a headless browser."""
 
 import json
 import queue
@@ -115,6 +115,14 @@ class NodeCalls(Talking):
         proto = str(ROOT / "proto" / "video" / "v1" / "upload.proto")
         given = {"address": address, "proto": proto, "metadata": metadata, "calls": calls}
         super().__init__([node, str(HERE / "grpc_client.mjs"), json.dumps(given)])
+
+
+class NodeStorage(Talking):
+    """@google-cloud/storage in a process of its own; see tests/browser/storage_client.mjs for what it may be given."""
+
+    def __init__(self, **given: Any) -> None:
+        node = needed("node")["node"]
+        super().__init__([node, str(HERE / "storage_client.mjs"), json.dumps(given)])
 
 
 class Browser(Talking):
