@@ -131,7 +131,7 @@ def _refuse_failed(connection: Tx) -> None:
 
 
 # Connection trouble, shutting down, out of resources, cut off for pausing in a transaction, a standby.
-_AWAY = ("08", "57P", "53", "25P03", "25006")
+_AWAY = ("08", "57P", "53", "25P03", "25P04", "25006")
 
 
 def is_connection_lost(failure: psycopg.Error) -> bool:
