@@ -31,7 +31,7 @@ $(STAMP): $(RUN) requirements/dev.txt
 $(CLIENTS): $(STAMP) tests/browser/package-lock.json tests/install.sh
 	@if tests/install.sh; then touch $(CLIENTS); fi
 
-up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, executor, scheduler
+up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, executor, scheduler, bucket
 	@$(BIN)/penstock up $(ARGS)
 
 test: setup  ## Every test, against real PostgreSQL and Redis

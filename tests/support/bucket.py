@@ -101,6 +101,7 @@ class BucketThread(BucketClient):
         super().__init__(self._server.address, home / "bucket")
 
     def __enter__(self) -> Self:
+        self._threads_before = foreign_threads()
         self._thread.start()
         until(lambda: self._answers() or self.failure, "the bucket answers")
         if self.failure:
@@ -113,6 +114,13 @@ class BucketThread(BucketClient):
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
         assert not self._thread.is_alive()
+        self._let_threads_end()
+
+    def _let_threads_end(self) -> None:
+        """Threads that Python did not start may hold something of it, and must not while it ends. Idle ones stay."""
+        deadline = time.monotonic() + 0.3
+        while not foreign_threads() <= self._threads_before and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def _run(self) -> None:
         try:
@@ -127,12 +135,13 @@ class BucketThread(BucketClient):
 
 
 class BucketProcess(BucketClient):
-    """`penstock bucket`, as it is run."""
+    """A process that can be killed; `whole`: `penstock bucket`, which takes longer to start."""
 
-    def __init__(self, home: Path, *, port: int = 0, **extra: str) -> None:
+    def __init__(self, home: Path, *, port: int = 0, whole: bool = False, **extra: str) -> None:
         self.port = port or free_port()
         self._home = home
         self._extra = extra
+        self._module, self._begin = ("penstock", ["bucket"]) if whole else ("tests.support.bucket_program", [])
         super().__init__(f"http://127.0.0.1:{self.port}", home / "bucket")
         self.log = home / "log.txt"
 
@@ -141,11 +150,9 @@ class BucketProcess(BucketClient):
         given = environment(PENSTOCK_HOME=str(self._home), **self._extra, **more)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock", "bucket", "--port", str(self.port)],
-                env=given,
-                stdout=log,
-                stderr=log,
-            )
+                [sys.executable, "-m", self._module, *self._begin, "--port", str(self.port)],
+                env=given, stdout=log, stderr=log,
+            )  # fmt: skip
         until(lambda: answers(self.http, self.address) or self.process.poll() is not None, "the bucket answers")
         assert self.process.poll() is None, self.log.read_text()
         return self
@@ -233,6 +240,12 @@ def until(true: Callable[[], Any], what: str, *, seconds: float = 20) -> None:
     while not true():
         assert time.monotonic() < deadline, f"never came true: {what}"
         time.sleep(0.01)
+
+
+def foreign_threads() -> set[int]:
+    """Those that Python did not start."""
+    ours = {thread.native_id for thread in threading.enumerate()}
+    return {int(task.name) for task in Path("/proc/self/task").glob("*")} - ours
 
 
 def some_bytes(length: int) -> bytes:

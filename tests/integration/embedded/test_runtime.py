@@ -52,10 +52,22 @@ class TestRunning:
         assert up.address.startswith("http://127.0.0.1:")
         assert up.end() == 0
 
+    def test_a_bucket_that_the_settings_name_is_kept(self, used_home):
+        up = Up(used_home, "--child", _TELLING, DIRECT_BUCKET_URL="gs://another").ready()
+        assert up.end() == 0
+        told = (used_home / "log" / "worker.log").read_text()
+        assert "'DIRECT_BUCKET_URL': 'gs://another'" in told
+        assert "DIRECT_ENDPOINT" not in told
+        assert "BUCKET_PUSH_URL" not in told
+        assert not (used_home / "bucket").exists()
+
     def test_children_are_told_where_they_are(self, running):
         home, told = running.home, (running.home / "log" / "worker.log").read_text()
         for wanted in (
             f"'PENSTOCK_STORE_URL': '{(home / 'store').as_uri()}'",
+            "'DIRECT_BUCKET_URL': 'gs://penstock-uploads'",
+            f"'DIRECT_SERVICE_ACCOUNT_FILE': '{home}/bucket/service-account.json'",
+            f"'BUCKET_PUSH_URL': '{running.address}/_/gcs/callback'",
             f"'PROMETHEUS_MULTIPROC_DIR': '{home}/run/metrics'",
             f"'PENSTOCK_JWT_SECRET': '{(home / 'secret').read_text().strip()}'",
             "'PENSTOCK_DATABASE_URL': 'postgresql://",
@@ -106,11 +118,11 @@ class TestRefusing:
         assert running.address in second.said
         assert running.process.poll() is None
 
-    @pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+    @pytest.mark.parametrize("option", ["--port", "--grpc-port", "--bucket-port"])
     def test_a_taken_port_before_anything_is_started(self, directory, option):
         with socket.create_server(("127.0.0.1", 0)) as holder:
             port = str(holder.getsockname()[1])
-            up = Up(directory / "new", "--port", "0", "--grpc-port", "0", option, port)
+            up = Up(directory / "new", "--port", "0", "--grpc-port", "0", "--bucket-port", "0", option, port)
             assert up.result() == 1
         assert f"Port {port} on 127.0.0.1 is taken by" in up.said
         assert f"process {os.getpid()}" in up.said

@@ -40,9 +40,9 @@ class BucketApp:
         if scope["type"] != "http":
             return
         body = Body(receive, self._place.settings.idle_seconds.total_seconds())
-        with self._under_way(), contextlib.suppress(SenderGone, HungUpOn):
+        with self._under_way(), contextlib.suppress(SenderGone):
             answer = await self._answered(scope, body)
-            if not body.ended:
+            with contextlib.suppress(HungUpOn):
                 await body.drain()
             await _send(answer, send, with_body=scope["method"] != "HEAD")
 
@@ -57,6 +57,8 @@ class BucketApp:
             return await self._route(Request(scope, body))
         except Refusal as refusal:
             return _refused(refusal, is_json=is_json)
+        except HungUpOn:
+            return _refused(try_again("The sender was silent for too long."), is_json=is_json)
         except OSError as failure:
             log.warning("bucket.disk_trouble", reason=failure.strerror)
             return _refused(try_again("The disk does not take it."), is_json=is_json)

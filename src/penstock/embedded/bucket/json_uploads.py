@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.embedded.bucket.body import HungUpOn
 from penstock.embedded.bucket.datafile import DataFile
 from penstock.embedded.bucket.descriptions import Description, read_description, wish_for
 from penstock.embedded.bucket.multipart import TwoParts
 from penstock.embedded.bucket.place import BucketPlace
 from penstock.embedded.bucket.records import StoredObject, Wish
-from penstock.embedded.bucket.refusals import malformed, too_large, try_again
+from penstock.embedded.bucket.refusals import malformed, too_large
 from penstock.embedded.bucket.requests import Answer, Request, whole_number
 from penstock.embedded.bucket.session_requests import cancel_session, continue_session, resource
 from penstock.embedded.bucket.threads import in_thread
@@ -64,9 +63,6 @@ async def _at_once(place: BucketPlace, wish: Wish, next_piece: Callable[[], Awai
             await in_thread(file.append, piece)
         await in_thread(file.sync)
         return await in_thread(place.ledger.put, wish, file.contents())
-    except HungUpOn:
-        await in_thread(place.shelf.remove_data, name)
-        raise try_again("The sender was silent for too long.") from None
     except BaseException:
         await in_thread(place.shelf.remove_data, name)
         raise
