@@ -380,7 +380,7 @@ class TestSecrets:
         phone.put(session, film.content)
         is_complete(system, opened["upload_id"], film)
         written = {path.name: path.read_text(errors="replace") for path in system.files()}
-        assert {"serve.log", "worker.log", "scheduler.log", "log.txt"} <= set(written)
+        assert {"serve.log", "worker.log", "scheduler.log", "bucket.log"} <= set(written)
         assert all(written.values())
         secrets = ("X-Goog-Signature", "upload_id=", session.rpartition("=")[2], "PRIVATE KEY")
         assert [(name, each) for name, text in written.items() for each in secrets if each in text] == []

@@ -1,7 +1,6 @@
 """Direct uploads as they are run: serve, worker, scheduler and bucket, each a process that can be killed."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +13,15 @@ import psycopg
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.embedded.bucket.keys import PUSHER
-from tests.support.bucket import NAME, BucketProcess
+from tests.support import nursery
+from tests.support.bucket import NAME, BucketClient, answers
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.edge import free_port
 from tests.support.emptying import empty
 from tests.support.gateway import Gateway
+from tests.support.nursery import Child
 from tests.support.places import open_directory
-from tests.support.programs import environment, start_python
+from tests.support.programs import environment
 
 _QUICK = {
     "DIRECT_LOOK_AFTER": "0.2",
@@ -33,21 +34,48 @@ _QUICK = {
 }
 
 
+class BucketRole(BucketClient):
+    """`penstock bucket`."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.port = free_port()
+        super().__init__(f"http://127.0.0.1:{self.port}", home / "bucket")
+        self.log = home / "bucket.log"
+        self._settings = {"PENSTOCK_HOME": str(home), "PENSTOCK_BUCKET_PORT": str(self.port), **settings}
+        self.process: Child | None = None
+
+    def start(self, *, wait: bool = True, **more: str) -> Child:
+        self.process = nursery.penstock("bucket", log=self.log, env=environment(**self._settings, **more))
+        deadline = time.monotonic() + 60
+        while wait and not answers(self.http, self.address):
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, "the bucket does not answer"
+            time.sleep(0.02)
+        return self.process
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def close(self) -> None:
+        self.http.close()
+        self.kill()
+
+
 class DirectSystem:
     """Everything speaks with the bucket through `network`, which can be cut and stalled."""
 
     def __init__(self, home: Path, postgres: EmbeddedPostgres, redis: EmbeddedRedis, **settings: str) -> None:
         self.home = home
         self.has_bucket = "DIRECT_BUCKET_URL" not in settings  # else it is somebody else's
-        self.network = CuttingProxy(port := free_port())
         callback_port = free_port()
         callback = f"http://127.0.0.1:{callback_port}/_/gcs/callback"
-        told = {
-            "BUCKET_PUSH_URL": callback, "BUCKET_PUSH_WAIT": "0.05", "BUCKET_PUSH_WAIT_MOST": "0.3",
-            "BUCKET_FAULT_SWITCHES": "true", "PENSTOCK_LOG_LEVEL": "debug",
-        }  # fmt: skip
-        self.bucket_settings = {"PENSTOCK_HOME": str(home), **told}
-        self.bucket = BucketProcess(home, port=port, **told)
+        self.bucket = BucketRole(
+            home, BUCKET_PUSH_URL=callback, BUCKET_PUSH_WAIT="0.05", BUCKET_PUSH_WAIT_MOST="0.3",
+            BUCKET_FAULT_SWITCHES="true", PENSTOCK_LOG_LEVEL="debug",
+        )  # fmt: skip
+        self.network = CuttingProxy(self.bucket.port)
         given = {
             **_QUICK,
             "PENSTOCK_PORT": str(callback_port),
@@ -58,16 +86,15 @@ class DirectSystem:
             "DIRECT_CALLBACK_EMAIL": PUSHER,
             "DIRECT_CALLBACK_ISSUERS": json.dumps([self.bucket.address]),
             "DIRECT_CALLBACK_JWKS_URL": f"{self.bucket.address}/oauth2/v3/certs",
-            "PROMETHEUS_MULTIPROC_DIR": str(home / "metrics"),
             **settings,
         }
         self.serve = Gateway(home, postgres.url, redis.url, **given)
         self.serve.port = callback_port
         self.serve.address = f"http://127.0.0.1:{callback_port}"
-        self.roles: dict[str, subprocess.Popen[str]] = {}
+        self.roles: dict[str, Child] = {}
+        self._metrics_port = free_port()
 
     def start(self) -> None:
-        (self.home / "metrics").mkdir()
         self.network.__enter__()
         if self.has_bucket:
             self.bucket.start()  # who signs needs its key
@@ -76,21 +103,11 @@ class DirectSystem:
         self.start_role("scheduler")
         self.serve.until_answers(90)
 
-    def start_role(self, name: str, **more: str) -> subprocess.Popen[str]:
-        with (self.home / f"{name}.log").open("a") as log:
-            self.roles[name] = start_python(
-                "-m", "penstock", name, stdout=log, stderr=log, env=environment(**self.serve.settings, **more)
-            )
+    def start_role(self, name: str, **more: str) -> Child:
+        own = {"PENSTOCK_METRICS_PORT": str(self._metrics_port)} if name == "worker" else {}
+        env = environment(**self.serve.settings, **own, **more)
+        self.roles[name] = nursery.penstock(name, log=self.home / f"{name}.log", env=env)
         return self.roles[name]
-
-    def start_bucket(self, failpoint: str) -> subprocess.Popen[Any]:
-        """Without waiting until it answers: it may be killed before."""
-        with self.bucket.log.open("a") as log:
-            self.bucket.process = start_python(
-                "-m", "penstock", "bucket", "--port", str(self.bucket.port), stdout=log, stderr=log,
-                env=environment(**self.bucket_settings, PENSTOCK_FAILPOINT=failpoint),
-            )  # fmt: skip
-        return self.bucket.process
 
     def close(self) -> None:
         for process in self.roles.values():
@@ -178,8 +195,10 @@ class DirectSystem:
             client._http.close()
 
     def count(self, metric: str) -> float:
-        """Of all roles together."""
-        lines = httpx.get(f"{self.serve.address}/metrics", trust_env=False).text.splitlines()
+        """Of server and worker together."""
+        lines = []
+        for port in (self.serve.port, self._metrics_port):
+            lines += httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric))
 
     def logs(self, lines: int = 12) -> str:
@@ -191,7 +210,7 @@ class DirectSystem:
 
     def files(self) -> list[Path]:
         """All that the processes have written for people."""
-        return sorted([*self.home.glob("*.log"), *self.home.glob(self.bucket.log.name)])
+        return sorted(self.home.glob("*.log"))
 
 
 @contextmanager

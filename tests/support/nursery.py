@@ -24,7 +24,10 @@ from penstock.kernel import failpoints
 from tests.support.programs import ROOT, environment
 
 PENSTOCK = "penstock.__main__"
-_EDGES = ("penstock.api.server", "penstock.rpc.server", "penstock.worker", "penstock.bootstrap.etl", "uvloop")
+_EDGES = (
+    "penstock.api.server", "penstock.rpc.server", "penstock.worker", "penstock.bootstrap.etl", "uvloop",
+    "penstock.embedded.bucket.server", "penstock.uploads.direct.adapters.gcs",
+)  # fmt: skip
 
 
 def start(module: str, *arguments: str, log: Path, env: dict[str, str]) -> "Child":
