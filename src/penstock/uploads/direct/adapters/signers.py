@@ -56,7 +56,7 @@ class KeySigner:
     def credentials(self) -> Any:
         from google.oauth2 import service_account
 
-        class OfAnother(service_account.Credentials):  # type: ignore[misc]
+        class OfAnother(service_account.Credentials):
             """Of a bucket that is not Google's: Google is not asked where it may be used, nor shown its tokens."""
 
             def _is_regional_access_boundary_lookup_required(self) -> bool:
