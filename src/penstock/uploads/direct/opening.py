@@ -178,17 +178,15 @@ async def _bind(tx: Tx, caller: Caller, values: dict[str, Any]) -> None:
 
 def _same_or_differs(known: dict[str, Any], values: dict[str, Any]) -> None:
     """The same content with other facts: one of the two is wrong, and it is not for us to say which."""
+    if known["merchant_id"] != values["merchant_id"]:  # whose upload is nobody else's business
+        raise PenstockError(error_codes.DIRECT_UPLOAD_DIFFERS, fields={"merchant_id": "announced for another merchant"})
     differ = {}
-    if known["merchant_id"] != values["merchant_id"]:
-        differ["merchant_id"] = "announced for another merchant"
     if known["status"] != DirectStatus.FAILED:
         if known["content_type"] != values["content_type"]:
             differ["content_type"] = known["content_type"]
         sizes = {known["expected_size"] or known["size_bytes"], values["expected_size"]} - {0}
         if len(sizes) > 1:
             differ["size_bytes"] = str(known["expected_size"] or known["size_bytes"])
-    if known["bucket"] != values["bucket"] and known["status"] != DirectStatus.FAILED:
-        differ["bucket"] = known["bucket"]
     if differ:
         raise PenstockError(error_codes.DIRECT_UPLOAD_DIFFERS, upload_id=str(known["upload_id"]), fields=differ)
 
@@ -199,6 +197,10 @@ async def _go_on(
     """The upload as it stands now; None: it has changed meanwhile, look again."""
     if known["status"] == DirectStatus.FAILED:
         return await _reopen(desk, caller, known, values)
+    if known["status"] != DirectStatus.COMPLETED and known["bucket"] != values["bucket"]:
+        async with desk.database.transaction() as tx:
+            await store.change_bucket(tx, known["upload_id"], values)
+        return None
     if values["video_id"] is not None or (known["expected_size"] == 0 and values["expected_size"] > 0):
         return await _fill_in(desk, caller, known, values)
     if known["status"] == DirectStatus.COMPLETED:

@@ -107,6 +107,17 @@ async def open_longer(tx: Tx, upload_id: UUID, after: timedelta, look_after: tim
     )
 
 
+async def change_bucket(tx: Tx, upload_id: UUID, values: Mapping[str, Any]) -> None:
+    """Another bucket is in use by now: nobody can sign for the old one, so the file is waited for in the new."""
+    await tx.execute(
+        "update catalog.uploads set bucket = %(bucket)s, object_name = %(object_name)s, multipart_id = null,"
+        " opened_at = now(), opened_count = opened_count + 1, looks = 0, due_at = now() + %(look_after)s,"
+        " updated_at = now() where upload_id = %(id)s and status in ('pending', 'uploading')"
+        " and bucket <> %(bucket)s",
+        {**values, "id": upload_id},
+    )
+
+
 async def release_video(tx: Tx, video_id: UUID) -> None:
     """Another file comes for the video: what has not come loses it."""
     await tx.execute(

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.support.shelf import CONTENT, md5_of
+from tests.support.shelf import CONTENT, ShelfBucket, md5_of
 
 from penstock.kernel import error_codes
 from penstock.kernel.db import fetch_all, fetch_one
@@ -13,6 +13,7 @@ from penstock.kernel.identity import Caller, Role
 from penstock.uploads.direct import videos
 from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.opening import open_upload, user_uuid
+from penstock.uploads.direct.settings import DirectSettings
 
 
 async def _arrived(desk, facts, by="callback"):
@@ -92,6 +93,32 @@ class TestOpening:
             await open_upload(desk, phone, replace(wish, **{field: value}))
         assert refused.value.code is error_codes.DIRECT_UPLOAD_DIFFERS
         assert field in refused.value.details["fields"]
+
+    async def test_another_merchant_learns_nothing_of_an_upload(self, desk, phone, wish):
+        await open_upload(desk, phone, wish)
+        with pytest.raises(PenstockError) as refused:
+            await open_upload(desk, replace(phone, merchant_id="m-2"), replace(wish, size_bytes=7))
+        assert refused.value.details == {"fields": {"merchant_id": "announced for another merchant"}}
+
+
+class TestAnotherBucket:
+    @pytest.fixture
+    def moved(self, desk):
+        return replace(desk, bucket=ShelfBucket("new"), settings=DirectSettings(bucket_url="gs://new"))
+
+    async def test_what_is_on_its_way_goes_to_the_new_one_when_it_is_announced_again(self, desk, moved, phone, wish):
+        first = (await open_upload(desk, phone, wish)).row
+        again = await open_upload(moved, phone, wish)
+        assert (again.row["upload_id"], again.row["bucket"]) == (first["upload_id"], "new")
+        assert again.start is not None
+        assert await _arrived(moved, moved.bucket.put(again.row["object_name"], CONTENT)) is Outcome.COMPLETED
+
+    async def test_what_is_complete_in_the_old_one_stays_complete(self, desk, moved, bucket, phone, wish):
+        first = (await open_upload(desk, phone, wish)).row
+        await _arrived(desk, bucket.put(first["object_name"], CONTENT))
+        again = await open_upload(moved, phone, wish)
+        assert again.already_completed
+        assert again.row["bucket"] == bucket.name
 
 
 class TestOpeningAgain:
