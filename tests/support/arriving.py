@@ -21,7 +21,7 @@ async def arrived(
     assert isinstance(shelf, ShelfBucket)
     facts = shelf.put(opened.row["object_name"], content, content_type)
     async with desk.database.transaction() as tx:
-        outcome = await finish(tx, desk.settings, News(facts, "callback", shelf.reference(facts.name)))
+        outcome = await finish(tx, desk.settings, News(facts, "callback", shelf.reference(facts)))
         row = await fetch_one(tx, "select * from catalog.uploads where upload_id = %s", (opened.row["upload_id"],))
     assert outcome is Outcome.COMPLETED
     assert row is not None

@@ -59,8 +59,8 @@ class ShelfBucket:
         self.objects[name] = (facts, content)
         return facts
 
-    def reference(self, object_name: str) -> str:
-        return f"gs://{self.name}/{object_name}"
+    def reference(self, found: ObjectFacts) -> str:
+        return f"gs://{found.bucket}/{found.name}"
 
     async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
         self._there()

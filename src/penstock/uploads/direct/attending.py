@@ -89,7 +89,7 @@ async def _become(desk: DirectDesk, row: dict[str, Any]) -> None:
 
 
 async def _settle_found(desk: DirectDesk, lease: Lease, found: ObjectFacts) -> None:
-    news = News(found, "reconciler", desk.open_bucket().reference(found.name))
+    news = News(found, "reconciler", desk.open_bucket().reference(found))
     async with desk.database.transaction() as tx:
         if await _is_changed(tx, lease, found):
             return

@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 IGNORED, DEAD = "ignored", "dead"
 _KEPT_BYTES = 64 * 1024
 _LONGEST = 1024
+_LONGEST_OF = {"bucket": 222, "name": 1024, "generation": 20, "size": 20}  # bytes, as buckets count
 _MOST_BYTES = 2**63 - 1
 
 
@@ -44,7 +45,7 @@ async def receive(desk: DirectDesk, body: bytes) -> str:
         await _bury(desk, body, "there is no description of the object")
         return _counted(DEAD)
     bucket = desk.open_bucket()
-    news = News(facts, "callback", bucket.reference(facts.name), message_id)
+    news = News(facts, "callback", bucket.reference(facts), message_id)
     failpoints.reach("direct.received")
     async with desk.database.transaction() as tx:
         outcome = await finish(tx, desk.settings, news)
@@ -128,8 +129,10 @@ def _text(resource: Mapping[str, Any], field: str) -> str:
     value = resource.get(field)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if not isinstance(value, str) or not value or len(value) > _LONGEST or json.storable(value) != value:
+    if not isinstance(value, str) or not value or json.storable(value) != value:
         raise _Malformed(f"{field} is missing or malformed")
+    if len(value.encode()) > _LONGEST_OF[field]:  # it could not even be remembered
+        raise _Malformed(f"{field} is too long")
     return value
 
 

@@ -51,8 +51,8 @@ class Bucket(Protocol):
 
     name: str
 
-    def reference(self, object_name: str) -> str:
-        """`gs://bucket/object`."""
+    def reference(self, found: ObjectFacts) -> str:
+        """`gs://bucket/object`: where it lies, which may be a bucket that was in use before."""
 
     async def sign_start(self, object_name: str, content_type: str) -> SignedStart | None:
         """Only while no such object exists will the session end well. None: bytes come in parts, see `PartBucket`."""

@@ -1,11 +1,15 @@
 """Notifications of the bucket: late, twice, out of order, and not always sane."""
 
+import random
+from dataclasses import replace
+
 import pytest
-from tests.support.shelf import CONTENT, pushed
+from tests.support.shelf import CONTENT, ShelfBucket, pushed
 
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
+from penstock.uploads.direct.settings import DirectSettings
 
 
 @pytest.fixture
@@ -65,9 +69,24 @@ class TestNotifications:
         assert body.startswith(bytes(kept["body"]))
         assert kept["reason"]
 
-    @pytest.mark.parametrize("name", ["a\x00b", "a\ud800b", "x" * 2000, 7.5, None, ""])
+    @pytest.mark.parametrize("name", ["a\x00b", "a\ud800b", "x" * 2000, "视" * 342, 7.5, None, ""])
     async def test_a_name_that_cannot_be_one_is_kept_for_people(self, desk, facts, name):
         assert await receive(desk, pushed(facts, name=name)) == "dead"
+
+    @pytest.mark.parametrize(("field", "value"), [("bucket", "b" * 223), ("generation", "9" * 21)])
+    async def test_what_is_longer_than_a_bucket_makes_it_is_kept_for_people(self, desk, facts, field, value):
+        assert await receive(desk, pushed(facts, **{field: value})) == "dead"
+
+    async def test_the_longest_names_are_taken(self, desk, facts):
+        longest = {"bucket": random.randbytes(111).hex(), "name": random.randbytes(512).hex(), "generation": "9" * 20}
+        assert await receive(desk, pushed(facts, **longest)) == "unknown"
+
+    async def test_what_lies_in_the_bucket_used_before_is_said_to_lie_there(self, desk, facts):
+        moved = replace(desk, bucket=ShelfBucket("new"), settings=DirectSettings(bucket_url="gs://new"))
+        assert await receive(moved, pushed(facts)) == "completed"
+        async with desk.database.transaction() as tx:
+            video = await fetch_one(tx, "select * from catalog.videos")
+        assert video["raw_file_reference"] == f"gs://{facts.bucket}/{facts.name}"
 
     @pytest.mark.parametrize("size", [str(2**63), "9" * 500, "-1", "1e3", "٣"])
     async def test_a_size_that_cannot_be_one_is_kept_for_people(self, desk, facts, size):

@@ -24,8 +24,8 @@ class GcsBucket:
         self._threads = Threads(self._open, "bucket")
         self._signing, self._calling = self._threads.pool(signer.threads), self._threads.pool(_CALLS_AT_ONCE)
 
-    def reference(self, object_name: str) -> str:
-        return f"gs://{self.name}/{object_name}"
+    def reference(self, found: ObjectFacts) -> str:
+        return f"gs://{found.bucket}/{found.name}"
 
     async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
         lasts = self._settings.signed_url_ttl_seconds

@@ -29,8 +29,8 @@ class S3Bucket:
         self._threads = Threads(self._open, "bucket")
         self._signing, self._calling = self._threads.pool(1), self._threads.pool(_CALLS_AT_ONCE)
 
-    def reference(self, object_name: str) -> str:
-        return f"s3://{self.name}/{object_name}"
+    def reference(self, found: ObjectFacts) -> str:
+        return f"s3://{found.bucket}/{found.name}"
 
     async def sign_start(self, object_name: str, content_type: str) -> SignedStart | None:  # noqa: ARG002
         return None
