@@ -34,6 +34,8 @@ def read_content_range(text: str | None, content_length: int | None) -> Arriving
             raise malformed("A request for the status has no body.")
         return Arriving(total=total, only_asks=True)
     start = int(found["first"])
+    if total is not None and start > total:
+        raise malformed("Content-Range contradicts itself.")
     if found["last"] == "*":
         return Arriving(start, None if total is None else total - start, total, ends_with_body=True)
     length = int(found["last"]) - start + 1

@@ -32,6 +32,7 @@ from penstock.kernel.clock import Clock
 
 log = structlog.get_logger(__name__)
 _KEEP_AT = 1024 * 1024
+_MOST_OF_A_NAME = 16  # a signed address can be used many times: who has one must not use up all sessions
 
 
 class Session:
@@ -63,7 +64,7 @@ class Sessions:
         self._clock = clock
         self._faults = faults
         self._sessions: dict[str, Session] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, str] = {}  # and what they are to be called, oldest first
 
     def load(self, ended: dict[str, StoredObject]) -> set[str]:
         """From disk. A session whose object is there has ended, whether it could still write that down or not."""
@@ -74,24 +75,26 @@ class Sessions:
             if record.object:
                 self._ledger.saw(record.object.generation)
             self._sessions[key] = Session(record)
-        self._open = {key for key, session in self._sessions.items() if session.is_open}
+        still = [session.record for session in self._sessions.values() if session.is_open]
+        self._open = {each.key: each.wish.name for each in sorted(still, key=lambda each: each.started)}
         return set(self._open)
 
     async def begin(self, kind: Kind, wish: Wish, total: int | None = None) -> str:
         """The secret that names the new session."""
         if total is not None and total > self._settings.largest_object:
             raise too_large(self._settings.largest_object)
+        await self._make_room(wish.name)
         if len(self._open) >= self._settings.most_sessions:
             raise Refusal(429, "TooManyRequests", "Too many sessions are open: try again later.")
         upload_id = secrets.token_urlsafe(48)
         record = SessionRecord(
             key=session_key(upload_id), kind=kind, wish=wish, started=self._clock.now(), total=total
         )  # fmt: skip
-        self._open.add(record.key)
+        self._open[record.key] = wish.name
         try:
             await in_thread(self._shelf.write_session, record)
         except BaseException:
-            self._open.discard(record.key)
+            self._open.pop(record.key, None)
             raise
         self._sessions[record.key] = Session(record)
         return upload_id
@@ -145,9 +148,20 @@ class Sessions:
                 await self.cancel(session)
                 gone += 1
             elif now - session.record.started > 2 * self._settings.session_days:
-                await in_thread(self._shelf.remove_session, key)
-                self._sessions.pop(key, None)
+                await self._forget(key)
         return gone
+
+    async def _make_room(self, name: str) -> None:
+        """Of too many sessions for one object the oldest is forgotten: its sender, if there still is one, begins anew."""
+        same = [key for key, other in self._open.items() if other == name]
+        for session in [self._sessions[key] for key in same[: 1 - _MOST_OF_A_NAME] if key in self._sessions]:
+            await self.cancel(session)
+            if session.record.refused:  # else it has just ended well, and may be asked
+                await self._forget(session.record.key)
+
+    async def _forget(self, key: str) -> None:
+        await in_thread(self._shelf.remove_session, key)
+        self._sessions.pop(key, None)
 
     def _is_over(self, session: Session, now: datetime) -> bool:
         return now - session.record.started > self._settings.session_days
@@ -240,7 +254,7 @@ class Sessions:
 
     def _settle(self, session: Session, record: SessionRecord) -> None:
         session.record, session.file = record, None
-        self._open.discard(record.key)
+        self._open.pop(record.key, None)
         with suppress(OSError):  # it is told by the object's record, or comes to the same end again
             self._shelf.write_session(record)
 
