@@ -1,6 +1,7 @@
 """Bytes on their way into a data file, with their hashes running along. Blocks: call it in threads, one at a time."""
 
 import base64
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import google_crc32c
 from penstock.embedded.bucket.ledger import Bytes
 
 _PIECE = 1024 * 1024
+SPARE_BYTES = 64 * 1024 * 1024  # of the disk are left to others: the database may be on it
 
 
 class DataFile:
@@ -32,6 +34,9 @@ class DataFile:
             raise
 
     def append(self, piece: bytes) -> None:
+        disk = os.fstatvfs(self._descriptor)
+        if disk.f_bavail * disk.f_frsize < len(piece) + SPARE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         rest, at = memoryview(piece), self.size
         self._dirty = True
         while rest:

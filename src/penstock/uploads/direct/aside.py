@@ -8,15 +8,15 @@ import structlog
 from penstock.kernel import failpoints
 from penstock.uploads.direct import store
 from penstock.uploads.direct.desk import DirectDesk
+from penstock.uploads.direct.settings import ASIDE
 
 log = structlog.get_logger(__name__)
-FOLDER = "quarantine"
 
 
 async def move_aside(desk: DirectDesk, row: Mapping[str, Any]) -> None:
     """Moves it and notes where; a repeat, by us or beside us, ends the same."""
     upload_id, generation = row["upload_id"], row["aside_generation"]
-    name = f"{FOLDER}/{upload_id}/{generation}"
+    name = f"{ASIDE}/{upload_id}/{generation}"
     await desk.open_bucket().move_aside(row["object_name"], generation, name)
     failpoints.reach("direct.moved_aside")
     async with desk.database.transaction() as tx:

@@ -15,10 +15,10 @@ import structlog
 from penstock.kernel import failpoints, json
 from penstock.kernel.errors import reason_of
 from penstock.uploads.direct import metrics, store
-from penstock.uploads.direct.aside import FOLDER
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.ports import ObjectFacts, md5_hex
+from penstock.uploads.direct.settings import ASIDE
 
 log = structlog.get_logger(__name__)
 IGNORED, DEAD = "ignored", "dead"
@@ -64,7 +64,7 @@ def told(desk: DirectDesk, facts: ObjectFacts, outcome: Outcome) -> None:
         metrics.MD5_MISMATCHES.inc()
     if outcome is Outcome.SUPERSEDED:
         metrics.OVERWRITES.inc()
-    if outcome in (Outcome.SUPERSEDED, Outcome.UNKNOWN) and not facts.name.startswith(f"{FOLDER}/"):
+    if outcome in (Outcome.SUPERSEDED, Outcome.UNKNOWN) and not facts.name.startswith(f"{ASIDE}/"):
         log.warning("direct.object_left_alone", why=outcome, object=facts.name, generation=facts.generation)
 
 

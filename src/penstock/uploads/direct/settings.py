@@ -10,6 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel.settings import SettingsGroup
 
 GiB = 1024**3
+ASIDE = "quarantine"  # the folder of objects that are not what was announced
 _GOOGLE_KEYS = "https://www.googleapis.com/oauth2/v3/certs"
 _GOOGLE = ("https://accounts.google.com", "accounts.google.com")
 
@@ -100,6 +101,8 @@ class DirectSettings(SettingsGroup):
         for what in (types, [policy.name for policy in self.policies], [policy.folder for policy in self.policies]):
             if len(set(what)) < len(what):
                 raise ValueError("policies: each name, folder and content type belongs to one policy")
+        if ASIDE in {policy.folder for policy in self.policies}:
+            raise ValueError(f"policies: the folder {ASIDE} is for objects that are not what was announced")
         return self
 
     @property

@@ -1,6 +1,9 @@
 """Senders who want more of a bucket than is theirs, or contradict themselves."""
 
 import pytest
+from tests.support.bucket import QUANTUM
+
+from penstock.embedded.bucket import datafile
 
 CONTENT = b"a film" * 100
 
@@ -18,6 +21,18 @@ class TestManySessions:
             bucket.http.delete(bucket.begin(name))
         assert bucket.put(first, CONTENT).status_code == 200
         assert bucket.asked(first).status_code == 200
+
+
+class TestTheDisk:
+    def test_it_is_never_filled_up_and_what_came_before_is_kept(self, bucket, name, monkeypatch):
+        content, session = bytes(QUANTUM + 5), bucket.begin(name)
+        rest = (session, content[QUANTUM:], f"bytes {QUANTUM}-{QUANTUM + 4}/{QUANTUM + 5}")
+        assert bucket.put(session, content[:QUANTUM], f"bytes 0-{QUANTUM - 1}/{QUANTUM + 5}").status_code == 308
+        with monkeypatch.context() as full:
+            full.setattr(datafile, "SPARE_BYTES", 2**62)
+            assert bucket.put(*rest).status_code == 503
+        assert bucket.asked(session).headers["range"] == f"bytes=0-{QUANTUM - 1}"
+        assert bucket.put(*rest).status_code == 200
 
 
 class TestContradictions:
