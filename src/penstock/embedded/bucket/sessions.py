@@ -152,7 +152,7 @@ class Sessions:
         return gone
 
     async def _make_room(self, name: str) -> None:
-        """Of too many sessions for one object the oldest is forgotten: its sender, if there is one still, begins anew."""
+        """Of too many sessions for one object the oldest are forgotten: who still sends begins anew."""
         same = [key for key, other in self._open.items() if other == name]
         for session in [self._sessions[key] for key in same[: 1 - _MOST_OF_A_NAME] if key in self._sessions]:
             await self.cancel(session)
