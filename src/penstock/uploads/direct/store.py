@@ -127,11 +127,14 @@ async def release_video(tx: Tx, video_id: UUID) -> None:
 
 
 async def set_aside(tx: Tx, upload_id: UUID, facts: ObjectFacts) -> None:
-    """One more object that is not what was announced, of an upload that has failed already."""
+    """One more object that is not what was announced, of an upload that has failed already. News come in any order:
+    only the newest can still be there, and it is not forgotten for an older one.
+    """
     await tx.execute(
-        "update catalog.uploads set aside_generation = %s, due_at = now(), looks = 0, updated_at = now()"
-        " where upload_id = %s",
-        (facts.generation, upload_id),
+        "update catalog.uploads set aside_generation = %(new)s, due_at = now(), looks = 0, updated_at = now()"
+        " where upload_id = %(id)s and (aside_generation is null"
+        " or (length(aside_generation), aside_generation) < (length(%(new)s::text), %(new)s::text))",
+        {"new": facts.generation, "id": upload_id},
     )
 
 

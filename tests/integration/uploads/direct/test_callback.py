@@ -102,6 +102,14 @@ class TestNotifications:
             await tx.execute("delete from catalog.inbox_events")
         assert await receive(desk, pushed(facts)) == "duplicate"
 
+    async def test_of_wrong_objects_told_out_of_order_the_newest_is_moved_aside(self, desk, facts):
+        told = []
+        for generation in ("9", "10", "8"):
+            await receive(desk, pushed(facts, size="7", generation=generation))
+            async with desk.database.transaction() as tx:
+                told.append((await fetch_one(tx, "select aside_generation from catalog.uploads"))["aside_generation"])
+        assert told == ["9", "10", "10"]
+
     async def test_workers_are_woken_for_what_follows(self, desk, facts, redis_client):
         await receive(desk, pushed(facts))
         assert await redis_client.zcard(desk.queue.name) == 1
