@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import structlog
 
 from penstock.kernel import error_codes, failpoints
-from penstock.kernel.db import Tx, server_time
+from penstock.kernel.db import NOW, Tx, fetch_one
 from penstock.kernel.errors import ErrorCode
 from penstock.kernel.events import Event
 from penstock.kernel.inbox import first_time
 from penstock.kernel.outbox import announce
-from penstock.kernel.statemachine import Step, enter, move
+from penstock.kernel.statemachine import Step, move, moving
 from penstock.uploads.direct import store
 from penstock.uploads.direct.ports import ObjectFacts
 from penstock.uploads.direct.settings import DirectSettings, Policy
@@ -115,68 +115,68 @@ async def _fail(tx: Tx, row: dict[str, Any], news: News, fault: ErrorCode) -> No
     if row["status"] == DirectStatus.FAILED:
         await store.set_aside(tx, row["upload_id"], facts)
         return
-    now = await server_time(tx)
     step = Step(
         upload_id, DirectStatus(row["status"]), DirectStatus.FAILED, by=news.by, trigger="mismatch",
         payload={**store.announced(row), "error_code": fault.code},
         changes={
-            **_seen(facts), "error_code": fault.code, "error_message": fault.message.en, "updated_at": now,
-            "aside_generation": facts.generation, "due_at": now, "looks": 0,
+            **_seen(facts), "error_code": fault.code, "error_message": fault.message.en, "updated_at": NOW,
+            "aside_generation": facts.generation, "due_at": NOW, "looks": 0,
         },
     )  # fmt: skip
     await move(tx, DIRECT_UPLOAD, step)
 
 
 async def _complete(tx: Tx, row: dict[str, Any], news: News, policy: Policy | None) -> None:
+    """With a video, all of it is one trip to the database: a video is made if none waits, it and the upload move on."""
     becomes = policy.becomes if policy else "nothing"
-    video = await _video(tx, row, news) if becomes == "video" else None
-    now = await server_time(tx)
-    video_id = video["video_id"] if video else None
+    if becomes != "video":
+        await move(tx, DIRECT_UPLOAD, _arrived(row, news, becomes, None))
+        return
+    waits = await store.lock_video(tx, row["video_id"]) if row["video_id"] else None
+    is_new = waits is None or waits["status"] != VideoStatus.PENDING_UPLOAD
+    video_id = uuid4() if is_new else row["video_id"]
+    arrived = _arrived(row, news, becomes, video_id)
+    async with tx.pipeline():
+        if is_new:
+            wanted = {name: row[name] for name in ("user_id", "merchant_id")} | {"title": row["original_filename"]}
+            await tx.execute(*store.new_video_query({**wanted, "video_id": video_id}, by=news.by))
+        async with moving(tx, (VIDEO, _filmed(row, news, video_id)), (DIRECT_UPLOAD, arrived)):
+            failpoints.reach("direct.video_moved")
+            told = Event(
+                "video.upload.completed", "video", str(video_id), arrived.payload, merchant_id=row["merchant_id"],
+                order_key=f"video:{video_id}",
+            )  # fmt: skip
+            await announce(tx, told)
+
+
+def _arrived(row: dict[str, Any], news: News, becomes: str, video_id: UUID | None) -> Step:
     facts = {**store.announced(row), "size_bytes": news.facts.size, "reference": news.reference,
              "video_id": str(video_id) if video_id else None}  # fmt: skip
-    step = Step(
+    return Step(
         str(row["upload_id"]), DirectStatus(row["status"]), DirectStatus.COMPLETED, by=news.by, trigger="arrived",
         payload=facts,
         changes={
-            **_seen(news.facts), "completed_at": now, "updated_at": now, "video_id": video_id, "looks": 0,
-            "due_at": None if becomes == "nothing" else now, "error_code": None, "error_message": None,
+            **_seen(news.facts), "completed_at": NOW, "updated_at": NOW, "video_id": video_id, "looks": 0,
+            "due_at": None if becomes == "nothing" else NOW, "error_code": None, "error_message": None,
             "aside_generation": None,
         },
     )  # fmt: skip
-    await move(tx, DIRECT_UPLOAD, step)
-    if video is not None:
-        told = Event(
-            "video.upload.completed", "video", str(video_id), facts, merchant_id=row["merchant_id"],
-            order_key=f"video:{video_id}",
-        )  # fmt: skip
-        await announce(tx, told)
 
 
-async def _video(tx: Tx, row: dict[str, Any], news: News) -> dict[str, Any]:
-    """The video that waited for this file, or a new one; it moves on."""
-    video = await store.lock_video(tx, row["video_id"]) if row["video_id"] else None
-    if video is None or video["status"] != VideoStatus.PENDING_UPLOAD:
-        video = await new_video(tx, row["user_id"], row["merchant_id"], row["original_filename"], by=news.by)
-    changes = {
-        "raw_file_reference": news.reference, "content_type": row["content_type"], "size_bytes": news.facts.size,
-        "declared_seconds": row["declared_seconds"], "updated_at": await server_time(tx),
-    }  # fmt: skip
-    step = Step(
-        str(video["video_id"]), VideoStatus.PENDING_UPLOAD, VideoStatus.PROCESSING, by=news.by, trigger="file_arrived",
-        payload={"video_id": str(video["video_id"]), "upload_id": str(row["upload_id"])}, changes=changes,
+def _filmed(row: dict[str, Any], news: News, video_id: UUID) -> Step:
+    return Step(
+        str(video_id), VideoStatus.PENDING_UPLOAD, VideoStatus.PROCESSING, by=news.by, trigger="file_arrived",
+        payload={"video_id": str(video_id), "upload_id": str(row["upload_id"])},
+        changes={
+            "raw_file_reference": news.reference, "content_type": row["content_type"], "size_bytes": news.facts.size,
+            "declared_seconds": row["declared_seconds"], "updated_at": NOW,
+        },
     )  # fmt: skip
-    moved = await move(tx, VIDEO, step)
-    failpoints.reach("direct.video_moved")
-    return moved
 
 
 async def new_video(tx: Tx, user_id: UUID, merchant_id: str, title: str, *, by: str) -> dict[str, Any]:
     """A video that waits for its file."""
-    values = {"user_id": user_id, "merchant_id": merchant_id, "title": title, "declared_seconds": None}
-    video = await store.insert_video(tx, values)
-    step = Step(
-        str(video["video_id"]), None, VideoStatus.PENDING_UPLOAD, by=by, trigger="made", merchant_id=merchant_id,
-        payload={"video_id": str(video["video_id"]), "title": title},
-    )  # fmt: skip
-    await enter(tx, VIDEO, step)
-    return video
+    values = {"video_id": uuid4(), "user_id": user_id, "merchant_id": merchant_id, "title": title}
+    made = await fetch_one(tx, *store.new_video_query(values, by=by))
+    assert made is not None  # noqa: S101  returning
+    return made

@@ -7,6 +7,7 @@ the same object name. A failed upload is opened anew; a complete one says so and
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -53,7 +54,12 @@ class Opened:
 
 def user_uuid(caller: Caller) -> UUID:
     """The user in our tables: the token's own id if it is a UUID, else one made from it and the merchant."""
-    return as_uuid(caller.user_id) or uuid5(_USERS, f"{caller.merchant_id}\n{caller.user_id}")
+    return _user_uuid(caller.merchant_id, caller.user_id)
+
+
+@lru_cache(maxsize=4096)
+def _user_uuid(merchant_id: str, user_id: str) -> UUID:
+    return as_uuid(user_id) or uuid5(_USERS, f"{merchant_id}\n{user_id}")
 
 
 async def open_upload(desk: DirectDesk, caller: Caller, wish: Wish) -> Opened:
@@ -121,8 +127,7 @@ async def _row_for(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> 
     for _ in range(_TRIES):
         if (row := await _begin(desk, caller, values)) is not None:
             return row
-        async with desk.database.transaction() as tx:
-            known = await store.of_content(tx, values["user_id"], values["content_md5"])
+        known = await desk.commits.run(*store.of_content_query(values["user_id"], values["content_md5"]))
         if known is None:  # an upload that is gone
             continue
         _same_or_differs(known, values)

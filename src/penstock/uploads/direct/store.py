@@ -11,7 +11,7 @@ from penstock.kernel.db import Tx, fetch_all, fetch_one
 from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query
 from penstock.uploads.direct.ports import ObjectFacts
-from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
+from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO, DirectStatus, VideoStatus
 
 Row = dict[str, Any]
 
@@ -21,6 +21,11 @@ _BEGIN = (
     " values (%(upload_id)s, %(user_id)s, %(video_id)s, %(bucket)s, %(object_name)s, %(original_filename)s,"
     " %(content_type)s, %(expected_size)s, %(content_md5)s, %(merchant_id)s, %(user_name)s, %(policy)s,"
     " %(declared_seconds)s, now() + %(look_after)s) on conflict do nothing returning *"
+)
+
+_NEW_VIDEO = (
+    "insert into catalog.videos (video_id, user_id, merchant_id, title)"
+    " values (%(video_id)s, %(user_id)s, %(merchant_id)s, %(title)s) returning *"
 )
 
 _OF_OBJECT = "from catalog.uploads where bucket = %(bucket)s and object_name = %(name)s"
@@ -48,9 +53,12 @@ def announced(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def of_content(tx: Tx, user_id: UUID, content_md5: str) -> Row | None:
-    return await fetch_one(
-        tx, "select * from catalog.uploads where user_id = %s and content_md5 = %s", (user_id, content_md5)
-    )
+    return await fetch_one(tx, *of_content_query(user_id, content_md5))
+
+
+def of_content_query(user_id: UUID, content_md5: str) -> Query:
+    query = "select * from catalog.uploads where user_id = %(user_id)s and content_md5 = %(content_md5)s"
+    return query, {"user_id": user_id, "content_md5": content_md5}
 
 
 async def find(tx: Tx, upload_id: UUID) -> Row | None:
@@ -204,15 +212,14 @@ async def _page(tx: Tx, listed: tuple[str, str], place: Place, user_id: UUID | N
     return await fetch_all(tx, query, values)
 
 
-async def insert_video(tx: Tx, values: Mapping[str, Any]) -> Row:
-    row = await fetch_one(
-        tx,
-        "insert into catalog.videos (user_id, merchant_id, title, declared_seconds)"
-        " values (%(user_id)s, %(merchant_id)s, %(title)s, %(declared_seconds)s) returning *",
-        values,
-    )
-    assert row is not None  # noqa: S101  returning
-    return row
+def new_video_query(values: Mapping[str, Any], *, by: str) -> Query:
+    """A video that waits for its file; `values` has its id too."""
+    video_id = str(values["video_id"])
+    step = Step(
+        video_id, None, VideoStatus.PENDING_UPLOAD, by=by, trigger="made", merchant_id=values["merchant_id"],
+        payload={"video_id": video_id, "title": values["title"]},
+    )  # fmt: skip
+    return enter_query(VIDEO, step, _NEW_VIDEO, values)
 
 
 async def find_video(tx: Tx, video_id: UUID) -> Row | None:
