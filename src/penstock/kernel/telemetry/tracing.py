@@ -33,6 +33,10 @@ class Tracing:
         self.masker = masker
         self._provider = provider
 
+    @property
+    def is_recording(self) -> bool:
+        return self._provider is not None
+
     def close(self) -> None:
         """Send what is left and stop; a collector that hangs is left behind after a few seconds."""
         if self._provider is None:
@@ -97,6 +101,9 @@ def continued(
     traceparent: str | None, span_name: str, *, kind: SpanKind = SpanKind.CONSUMER, **attributes: Any
 ) -> Iterator[Span]:
     """A span that goes on with a trace from elsewhere; an absent or broken traceparent starts a new one."""
+    if traceparent is None and not _current.is_recording and not trace.get_current_span().get_span_context().is_valid:
+        yield trace.INVALID_SPAN  # nothing comes in, nothing is recorded, and there is nothing to hide from those below
+        return
     context = _W3C.extract({"traceparent": traceparent} if traceparent else {}, Context())
     with _entered(context, span_name, kind, attributes) as span:
         yield span
