@@ -86,7 +86,7 @@ class Announcing:
             return await self._costed(server, CROWD, _CROWD_CALLS, call)
         finally:
             for each in clients:
-                await each.__aexit__(None, None, None)
+                await each.__aexit__()
 
     def _file(self, worker: int, number: int, *, new: bool) -> dict[str, Any]:
         self.announced += new
