@@ -17,6 +17,7 @@ create table catalog.videos (
   updated_at         timestamptz not null default now()
 );
 create index idx_videos_merchant on catalog.videos (merchant_id, created_at desc, video_id desc);
+create index idx_videos_newest on catalog.videos (created_at desc, video_id desc);
 
 create table catalog.uploads (
   upload_id         uuid primary key default gen_random_uuid(),
@@ -60,7 +61,10 @@ create unique index uploads_unique_user_md5 on catalog.uploads (user_id, content
 create unique index uploads_object_unique_idx on catalog.uploads (bucket, object_name);
 create unique index uploads_video_unique on catalog.uploads (video_id) where video_id is not null;
 create index idx_direct_uploads_merchant on catalog.uploads (merchant_id, created_at desc, upload_id desc);
-create index idx_direct_uploads_due on catalog.uploads (due_at, upload_id) where due_at is not null and leased_until is null;
+create index idx_direct_uploads_newest on catalog.uploads (created_at desc, upload_id desc);
+-- What has come, right or wrong, is seen to before it is looked for what has not.
+create index idx_direct_uploads_due on catalog.uploads ((status in ('pending', 'uploading')), due_at, upload_id)
+  where due_at is not null and leased_until is null;
 create index idx_direct_uploads_leased on catalog.uploads (leased_until) where leased_until is not null;
 
 -- Messages that were let in and could not be understood: kept for people, not asked for again.

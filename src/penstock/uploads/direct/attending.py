@@ -36,7 +36,12 @@ from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-DUE = Leasable("catalog.uploads", "upload_id", ready="due_at <= now()", order="due_at, upload_id")
+DUE = Leasable(
+    "catalog.uploads",
+    "upload_id",
+    ready="due_at <= now()",
+    order="(status in ('pending', 'uploading')), due_at, upload_id",  # what has come waits for no crowd that has not
+)
 FIRST_AGAIN = timedelta(seconds=2)  # after trouble; each time twice as long
 _SAME = ("status", "opened_at", "opened_count", "aside_generation", "due_at")  # what an outcome rests on
 

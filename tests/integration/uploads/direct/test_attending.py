@@ -55,6 +55,17 @@ async def opened(desk, phone, wish):
     return await open_upload(desk, phone, wish)
 
 
+class TestOrder:
+    async def test_what_has_come_waits_for_no_crowd_that_has_not(self, desk, bucket, phone, wish, opened):
+        other = await open_upload(desk, phone, replace(wish, content_md5_hex="0" * 32))
+        await change(desk, "due_at = now() - interval '1 hour'")
+        await receive(desk, pushed(bucket.put(opened.row["object_name"], CONTENT)))
+        async with desk.database.transaction() as tx:
+            due = await leases.claim(tx, DUE, owner=desk.owner, ttl=desk.settings.lease_seconds, limit=1)
+            rest = await leases.claim(tx, DUE, owner=desk.owner, ttl=desk.settings.lease_seconds)
+        assert [lease.key for lease in [*due, *rest]] == [opened.row["upload_id"], other.row["upload_id"]]
+
+
 class TestAnUploadWithoutNews:
     async def test_what_is_found_in_the_bucket_is_complete_as_if_it_had_been_told(self, desk, bucket, opened):
         facts = bucket.put(opened.row["object_name"], CONTENT)
