@@ -79,7 +79,8 @@ class Chaos:
 
     def _phone(self, number: int) -> None:
         chance = random.Random(f"{SEED}/{number}")
-        with PatientPhone(self._system.serve.address, token(seconds=600), seconds=LIMIT) as phone:
+        address, forgets = self._system.serve.address, lambda: chance.random() < 0.5
+        with PatientPhone(address, token(seconds=600), seconds=LIMIT, forgets=forgets) as phone:
             for sent in count(1):
                 film = recorded(chance.randint(1, 4) * QUANTUM + chance.randint(0, 999))
                 self.sent[phone.deliver(film)] = film
@@ -127,6 +128,7 @@ class TestEverythingIsKilled:
             if seen != ("completed", film.md5, film.size, 1, 1, [row["gcs_generation"]]):
                 wrong[upload_id] = (seen, told)
         assert wrong == {}
+        system.until(lambda: not system.untold(), "the bucket has been heard")
         self.nothing_else_is_there(system, chaos, rows)
 
     def nothing_else_is_there(self, system: DirectSystem, chaos: Chaos, rows: dict) -> None:

@@ -13,6 +13,7 @@ import psycopg
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.embedded.bucket.keys import PUSHER
+from penstock.embedded.bucket.shelf import Shelf
 from tests.support import nursery
 from tests.support.bucket import NAME, BucketClient, answers
 from tests.support.cutting_proxy import CuttingProxy
@@ -184,6 +185,12 @@ class DirectSystem:
         """All that the bucket holds."""
         with self.official() as there:
             return {blob.name: blob.download_as_bytes() for blob in there.list_blobs()}
+
+    def untold(self) -> list[str]:
+        """Objects that the bucket has still to tell of, or has given up telling."""
+        shelf = Shelf(self.bucket.directory)
+        dead = [path.name for path in (self.bucket.directory / "dead").glob("*")]
+        return [notice.object.name for _, record in shelf.objects() for notice in record.notices] + dead
 
     @contextmanager
     def official(self) -> Iterator[Any]:

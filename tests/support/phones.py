@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import uuid4
@@ -124,10 +125,13 @@ def offset_in(answer: httpx.Response) -> int:
 
 
 class PatientPhone(Phone):
-    """Goes on after whatever happens, by the table of the protocol's page."""
+    """Goes on after whatever happens, by the table of the protocol's page. Some forget their session over it."""
 
-    def __init__(self, address: str, token: str, seconds: float = 60) -> None:
+    def __init__(
+        self, address: str, token: str, seconds: float = 60, forgets: Callable[[], bool] | None = None
+    ) -> None:
         super().__init__(address, token)
+        self._forgets = forgets or (lambda: False)
         self._deadline = time.monotonic() + seconds
         self.troubles: list[str] = []
 
@@ -148,6 +152,7 @@ class PatientPhone(Phone):
                 session = None
             except (httpx.TransportError, _NotNow) as trouble:
                 self.troubles.append(type(trouble).__name__ + str(trouble)[:60])
+                session = None if self._forgets() else session
                 time.sleep(0.05)
             except _Gone:
                 self.troubles.append("gone")
