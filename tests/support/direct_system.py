@@ -74,7 +74,7 @@ class DirectSystem:
         callback = f"http://127.0.0.1:{callback_port}/_/gcs/callback"
         self.bucket = BucketRole(
             home, BUCKET_PUSH_URL=callback, BUCKET_PUSH_WAIT="0.05", BUCKET_PUSH_WAIT_MOST="0.3",
-            BUCKET_FAULT_SWITCHES="true", PENSTOCK_LOG_LEVEL="debug",
+            BUCKET_PUSH_ATTEMPTS="100000", BUCKET_FAULT_SWITCHES="true", PENSTOCK_LOG_LEVEL="debug",
         )  # fmt: skip
         self.network = CuttingProxy(self.bucket.port)
         given = {
