@@ -1,12 +1,14 @@
 """Real PostgreSQL and Redis for every test: one pair per test process, emptied between tests."""
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+import structlog
 
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.db import Database
@@ -16,6 +18,15 @@ from tests.support.emptying import empty
 from tests.support.gateway import Gateway, running_gateway
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    """Commands are quiet; what runs after them in this process is not."""
+    configured, level = structlog.get_config(), logging.getLogger("psycopg.pool").level
+    yield
+    structlog.configure(**configured)
+    logging.getLogger("psycopg.pool").setLevel(level)
 
 
 @pytest.fixture(scope="session")

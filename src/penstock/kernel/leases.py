@@ -98,7 +98,7 @@ async def settle(tx: Tx, what: Leasable, lease: Lease, changes: Mapping[str, Any
 def _settling(what: Leasable, changes: tuple[tuple[str, bool], ...]) -> str:
     sets = sql.SQL(", ").join(
         sql.SQL("{} = {}").format(
-            sql.Identifier(name), sql.SQL("clock_timestamp()") if is_now else sql.Placeholder(f"set_{name}")
+            sql.Identifier(name), sql.SQL("statement_timestamp()") if is_now else sql.Placeholder(f"set_{name}")
         )
         for name, is_now in changes
     )

@@ -363,7 +363,7 @@ def _move_many_values(machine: Machine, batch: Batch, event: Event) -> dict[str,
 def _sets(changes: Mapping[str, Any]) -> list[sql.Composable]:
     return [
         sql.SQL("{} = {}").format(
-            sql.Identifier(name), sql.SQL("clock_timestamp()") if value is NOW else sql.Placeholder(f"set_{name}")
+            sql.Identifier(name), sql.SQL("statement_timestamp()") if value is NOW else sql.Placeholder(f"set_{name}")
         )
         for name, value in changes.items()
     ]

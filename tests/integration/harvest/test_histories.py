@@ -5,7 +5,7 @@ it reaches so far, by a refresh if the record is known, and otherwise by a backf
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -27,12 +27,9 @@ _PLAN_AND_WORK = (Step("plan"), Step("work", (20, 1, 0)))
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def _quiet() -> None:
     """Thousands of troubles on purpose."""
-    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """Commands run in an empty place, without the settings of whoever runs the tests."""
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import structlog
 
 from penstock import cli
 
@@ -22,15 +20,6 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def _logs_as_before():
-    """Commands are quiet; what runs after them in this process is not."""
-    configured, level = structlog.get_config(), logging.getLogger("psycopg.pool").level
-    yield
-    structlog.configure(**configured)
-    logging.getLogger("psycopg.pool").setLevel(level)
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def _put(body: bytes, temporary: Path, target: Path, place: Callable[[Path, Path
 
 def _put_all(objects: Mapping[Path, bytes], directory: Path) -> None:
     """All are written before the first is waited for: a file system makes them durable together."""
-    temporaries, changed = {target: directory / uuid4().hex for target in objects}, set[Path]()
+    temporaries, changed = {target: directory / uuid4().hex for target in objects}, dict[Path, None]()
     try:
         with ExitStack() as opened:
             files = []
@@ -158,7 +158,7 @@ def _put_all(objects: Mapping[Path, bytes], directory: Path) -> None:
             for file in files:
                 os.fsync(file.fileno())
         for target, temporary in temporaries.items():
-            changed |= {target.parent, *_made_directories(target.parent)}
+            changed |= dict.fromkeys([*_made_directories(target.parent), target.parent])
             temporary.replace(target)
     finally:
         for folder in changed:  # also when it fails in the middle: others rely on a directory that is there
@@ -233,18 +233,18 @@ def _make_directories(path: Path) -> None:
         _sync_directory(parent)
 
 
-def _made_directories(path: Path) -> set[Path]:
-    """Those that hold a new one, for the caller to sync: a new directory's name must be as durable as what is put into
-    it, but one sync after all is enough."""
+def _made_directories(path: Path) -> list[Path]:
+    """Those that hold a new one, the outermost first, for the caller to sync: a new directory's name must be as durable
+    as what is put into it, but one sync after all is enough."""
     if path.is_dir():
-        return set()
+        return []
     changed = _made_directories(path.parent)
     try:
         path.mkdir()
     except FileExistsError:  # somebody was faster, or it is something else
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path)) from None
-    return changed | {path.parent}
+    return [*changed, path.parent]
 
 
 def _sync_directory(path: Path) -> None:
