@@ -10,7 +10,6 @@ from penstock.kernel.redis import RedisTrouble
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE = 20  # calls that one question to Redis may allow, of a merchant who may make many
 _PATIENCE = 0.25  # seconds; a bucket that has just been made needs a moment to hold something
 
 
@@ -19,8 +18,7 @@ class CallLimits:
 
     def __init__(self, gate: RateGate, settings: DocumentSettings) -> None:
         self._gate = gate
-        rate, burst = settings.api_rate_per_sec, settings.api_burst
-        self._calls = RatePolicy(rate=rate, burst=burst, prefetch=max(1, min(_AT_ONCE, burst // 10, int(rate / 10))))
+        self._calls = RatePolicy(rate=settings.api_rate_per_sec, burst=settings.api_burst)
         self._jobs = RatePolicy(rate=settings.job_rate_per_min / 60, burst=settings.job_burst)
 
     async def one_call(self, merchant_id: str) -> None:

@@ -15,6 +15,7 @@ import psutil
 import psycopg
 import pytest
 from tests.support.places import mounted, needs_root, open_directory
+from tests.support.standalone import until
 from tests.support.ups import Up
 
 from penstock.embedded import EmbeddedFailure, EmbeddedPostgres, Home
@@ -62,7 +63,9 @@ class TestRunning:
         assert not (used_home / "bucket").exists()
 
     def test_children_are_told_where_they_are(self, running):
-        home, told = running.home, (running.home / "log" / "worker.log").read_text()
+        home, log = running.home, running.home / "log" / "worker.log"
+        until(lambda: "PENSTOCK_REDIS_URL" in log.read_text())
+        told = log.read_text()
         for wanted in (
             f"'PENSTOCK_STORE_URL': '{(home / 'store').as_uri()}'",
             "'DIRECT_BUCKET_URL': 'gs://penstock-uploads'",

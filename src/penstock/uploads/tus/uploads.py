@@ -242,7 +242,9 @@ class Uploads:
             wanted = upload.status is UploadStatus.UPLOADING
             yield file, upload
         finally:
-            if file.new and not wanted:  # made a moment ago, for an upload that is not there or needs no bytes
+            # Made a moment ago, for an upload that is not there or needs no bytes; unless whoever was first at the lock
+            # has filled it and finished meanwhile.
+            if file.new and not wanted and file.size == 0:
                 await self.discard(upload_id)
             file.close()
 
