@@ -13,6 +13,7 @@ import pytest
 from tests.support.tus import checksum, metadata
 from tests.support.uploads import CALLER, WHOLE, body, refused, rest, row, suspected_long_ago
 
+from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_one
 from penstock.uploads.tus import Chunk, Upload, Uploads, Wish, parse_checksum, store
 from penstock.uploads.tus.files import DataFile
@@ -73,6 +74,30 @@ class TestAParkedWriter:
         await asyncio.sleep(0.05)  # this is how long it looks
         looker.close()
         assert (await writer).received == 2000
+
+
+class _Outrun(Uploads):
+    """Between making the file and asking for its lock it loses time, in which `first` does all there is to do."""
+
+    first: Callable[[], Awaitable[Any]] | None = None
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: object) -> Any:
+        done = await super().in_thread(work, *arguments)
+        if work == DataFile.open and self.first is not None:
+            first, self.first = self.first, None
+            await first()
+        return done
+
+
+class TestAWriterThatWasOutrun:
+    async def test_the_file_that_it_made_and_another_filled_stays(self, uploads, database, tmp_path):
+        upload_id = (await uploads.create(CALLER, Wish(2000, metadata()))).upload_id
+        late = _Outrun(database, uploads.settings, SystemClock(), "late", tmp_path)
+        late.first = lambda: uploads.append(upload_id, "m-1", Chunk(0, 2000), body(WHOLE))
+        assert await refused(late.append(upload_id, "m-1", Chunk(0, 2000), body(WHOLE))) == "OFFSET_MISMATCH"
+        late.close()
+        assert (await row(database, upload_id))["status"] == "FINISHED"
+        assert uploads.path(upload_id).read_bytes() == WHOLE
 
 
 class TestAWriterThatWasFencedOff:

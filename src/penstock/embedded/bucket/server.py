@@ -88,7 +88,7 @@ class BucketServer:
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
-                server.stop()  # type: ignore[no-untyped-call]
+                server.stop()  # type: ignore[no-untyped-call]  # granian says nothing of its type
                 sessions.interrupt()
                 await asyncio.wait({serving}, timeout=runtime.shutdown_seconds.total_seconds())
             if not serving.done():
