@@ -34,6 +34,13 @@ def count(*files: BinaryIO) -> int:
     return len([file.read(1) for file in files])
 
 
+def read_and_wait(file: BinaryIO, gate: BinaryIO) -> bytes:
+    data = file.read()
+    while not os.pread(gate.fileno(), 1, 0):
+        time.sleep(0.01)
+    return data
+
+
 def write_through(file: BinaryIO) -> None:
     os.write(file.fileno(), b"x")
 

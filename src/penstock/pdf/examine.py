@@ -29,8 +29,8 @@ log = structlog.get_logger(__name__)
 _MiB = 1 << 20
 _SMALL = 24  # pages for which one call is as quick as several
 _LARGEST_PICTURE = 32 * _MiB
-# PDFium ends its process when memory runs out, by one of these; the system's own remedy is SIGKILL.
-_MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL, Signals.SIGKILL}
+# PDFium ends its process by one of these when memory runs out.
+_MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL}
 _MEMORY_EXIT = 127
 _READING = ("penstock.pdf.finishing",)
 _PRELOAD = ("penstock.pdf.inspect", "penstock.pdf.measure", "penstock.pdf.rendering")
@@ -161,7 +161,8 @@ def issue_of(outcome: Outcome[Any], place: str = "") -> Issue:
     if outcome.ending is Ending.OUT_OF_MEMORY:
         return Issue(codes.MEMORY_EXCEEDED, place, "more memory than allowed")
     aborted = outcome.signal in _MEMORY_SIGNALS or outcome.exit_status == _MEMORY_EXIT
-    if outcome.ending is Ending.CRASHED and aborted:
+    # A call that is killed was made twice: the system ends what takes its memory, one by chance would be another's.
+    if outcome.is_killed or (outcome.ending is Ending.CRASHED and aborted):
         return Issue(codes.MEMORY_EXCEEDED, place, outcome.message)
     if outcome.error == "CannotOpen":  # qpdf could repair it, PDFium cannot: damage, not malice
         return Issue(codes.PDF_UNREADABLE, place, outcome.message)

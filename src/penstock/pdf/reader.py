@@ -201,7 +201,8 @@ class PageReader:
             step = await run.to_recognise.get()
             recognisers = await self._running()
             outcome = await self._recognise_page(recognisers, run.path, step)
-            if outcome.ending is Ending.CRASHED:  # perhaps not its own fault: the system may be short of memory
+            # Perhaps not its own fault: the system may be short of memory. Killed calls were made twice already.
+            if outcome.ending is Ending.CRASHED and not outcome.is_killed:
                 outcome = await self._recognise_page(recognisers, run.path, step)
             page = outcome.value
             if page is None or page.number != step.number:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,37 @@ def children_of_pool(sandbox: Sandbox) -> list[int]:
     return [worker._process.pid for worker in sandbox._held]
 
 
+class TestBeingKilled:
+    @linux
+    async def test_a_call_that_a_stranger_kills_is_made_once_more_from_the_start(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"all of it")
+        (tmp_path / "gate").touch()
+        async with make() as one:
+            files = [tmp_path / "file", tmp_path / "gate"]
+            reading = asyncio.create_task(one.call("hostile:read_and_wait", files=files))
+            await until(lambda: _position(tmp_path / "file") == 9)
+            (worker,) = children_of_pool(one)
+            os.kill(worker, signal.SIGKILL)
+            await until(lambda: not _alive(worker))
+            (tmp_path / "gate").write_bytes(b"open")
+            assert (await reading).value == b"all of it"
+
+    async def test_a_call_that_is_killed_twice_is_not_made_again(self) -> None:
+        async with make() as one:
+            outcome = await one.call("hostile:die_of", signal.SIGKILL)
+            assert (outcome.ending, outcome.signal) == (Ending.CRASHED, signal.SIGKILL)
+            assert outcome.is_killed
+
+
+def _position(path: Path) -> int:
+    """How far a file that this process has open has been read, by whoever shares its descriptor."""
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if each.readlink() == path:
+                return int(Path(f"/proc/self/fdinfo/{each.name}").read_text().split()[1])
+    return -1
+
+
 class TestStartingAndStopping:
     async def test_a_module_that_cannot_be_loaded_stops_the_start(self) -> None:
         pool = Sandbox(SandboxSettings(workers=3), preload=("no_such_module",))
@@ -151,9 +183,9 @@ class TestStartingAndStopping:
         await asyncio.sleep(0.05)
         workers = children_of_pool(one)
         await one.close()
-        assert (await running).ending is Ending.CRASHED
-        with pytest.raises(PenstockError, match="closed"):
-            await waiting
+        for each in (running, waiting):  # it says nothing about what they were reading
+            with pytest.raises(PenstockError, match=r"SANDBOX_UNAVAILABLE.*closed"):
+                await each
         with pytest.raises(PenstockError, match="closed"):
             await one.call("hostile:add", 1, 2)
         assert not any(psutil.pid_exists(pid) for pid in workers)

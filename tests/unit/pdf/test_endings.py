@@ -21,6 +21,7 @@ class TestEndings:
             (Outcome(Ending.OUT_OF_MEMORY), MEMORY),
             (Outcome(Ending.CRASHED, signal=Signals.SIGABRT), MEMORY),
             (Outcome(Ending.CRASHED, signal=Signals.SIGTRAP), MEMORY),
+            (Outcome(Ending.CRASHED, signal=Signals.SIGKILL), MEMORY),  # twice: the system's, for want of memory
             (Outcome(Ending.CRASHED, exit_status=127), MEMORY),
             (Outcome(Ending.CRASHED, signal=Signals.SIGSEGV), FAILED),
             (Outcome(Ending.CRASHED, exit_status=1), FAILED),

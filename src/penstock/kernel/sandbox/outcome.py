@@ -65,3 +65,8 @@ class Outcome(Generic[Value]):
     @property
     def ok(self) -> bool:
         return self.ending is Ending.RETURNED
+
+    @property
+    def is_killed(self) -> bool:
+        """By a hand that is not ours: all that we kill has an ending of its own. The system's, short of memory?"""
+        return self.ending is Ending.CRASHED and self.signal is Signals.SIGKILL

@@ -75,7 +75,7 @@ class Sandbox:
                 self._line.put(each)
 
     async def close(self) -> None:
-        """End all workers; calls in progress end as crashed, callers in line are refused."""
+        """End all workers; calls in progress and callers in line are refused: it says nothing about their files."""
         self._plan = None
         self._line.close()
         for task in tuple(self._tasks):
@@ -120,7 +120,9 @@ class Sandbox:
         """Run `package.module:function(*files, *args)` inside and say how it ended.
 
         Each file is opened here, read-only, and arrives as an open binary file. Arguments are what msgpack
-        can carry; the result is checked against `returns`. Waiting in line does not count as wall time.
+        can carry; the result is checked against `returns`. Waiting in line does not count as wall time. A call
+        that a stranger kills is made once more: an operator's kill, or the system's for want of memory, may have
+        been meant for anybody. What is killed twice has earned it.
         """
         limits = limits or self.limits
         if not limits.within(self.limits):
@@ -133,11 +135,20 @@ class Sandbox:
                 descriptors.append(open_to_read(path))
                 opened.callback(os.close, descriptors[-1])
             call = Call.of(function, args, limits, descriptors)
-            worker = await self._take()
-            try:
-                return await worker.call(call, returns)
-            finally:
-                self._give_back(worker)
+            outcome = await self._run(call, returns)
+            if outcome.is_killed:
+                log.warning("sandbox.call_killed", function=function, message=outcome.message)
+                for descriptor in descriptors:
+                    os.lseek(descriptor, 0, os.SEEK_SET)  # shared with the worker, which has read some of it
+                outcome = await self._run(call, returns)
+            return outcome
+
+    async def _run(self, call: Call, returns: Any) -> Outcome[Any]:
+        worker = await self._take()
+        try:
+            return await worker.call(call, returns)
+        finally:
+            self._give_back(worker)
 
     async def _take(self) -> Worker:
         plan = self._plan

@@ -106,6 +106,7 @@ class Worker:
         self._seen: psutil.Process | None = None
         self._idle_memory = 0
         self._lingered = False
+        self._is_ended = False
         self._in_use = asyncio.Lock()
         self.calls = 0
         self.usable = True
@@ -143,7 +144,7 @@ class Worker:
         return msgspec.msgpack.decode(await self._channel.receive(_ANSWER_ROOM), type=_Ready)
 
     async def call(self, call: "Call", returns: type[Value]) -> Outcome[Value]:
-        """Any ending is an outcome. Only cancellation raises, and leaves the worker unusable."""
+        """Any ending is an outcome, but our own: SANDBOX_UNAVAILABLE if `end` came meanwhile, or cancellation."""
         self.calls += 1
         self.usable = False  # until proven otherwise
         limits = call.limits
@@ -158,6 +159,8 @@ class Worker:
             return Outcome(Ending.RESULT_TOO_LARGE, message=f"more than the {limits.result_bytes} bytes allowed")
         except ChannelClosed:
             status = await self._status()
+            if self._is_ended and status == -signal.SIGKILL:
+                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="the sandbox was closed") from None
             return Outcome(Ending.GARBLED, message="closed its line") if self._lingered else _ended(status)
         return self._read(body, call.number, returns)
 
@@ -196,6 +199,7 @@ class Worker:
 
     async def end(self) -> None:
         """Kill, wait, and leave nothing behind."""
+        self._is_ended = True
         self.kill()
         await self._status()
         async with self._in_use:  # a call in progress hears of the end before its line is closed

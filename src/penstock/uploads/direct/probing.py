@@ -101,8 +101,8 @@ async def _probe(sandbox: Sandbox, path: Path, limits: Limits) -> Film | _Refusa
 
 
 def _is_ours(outcome: Outcome[Any]) -> bool:
-    """Killed from outside, by us when we stop or by a system that runs short; slow for want of CPU or disk; or the
-    library cannot be loaded.
+    """Killed from outside, as by a system that runs short; slow for want of CPU or disk; or the library cannot be
+    loaded.
     """
     if outcome.ending is Ending.TIMED_OUT:
         return outcome.signal is not SIGXCPU
