@@ -2,17 +2,16 @@
 
 The text pass runs in the PDF pool, in slices; pages that need it go on to the recognisers, which are started when the
 first is found. Both passes run at once, every queue between them is short, and no page is kept: memory does not grow
-with the number of pages. PDFs must have passed the inspection. A page that cannot be read comes with a warning; a
-document of which no page can be read is refused.
+with the number of pages. PDFs must have passed the inspection. A page that cannot be read, or is reached when the
+document has used up its time, comes with a warning; a document of which no page can be read is refused.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import structlog
 
@@ -26,6 +25,7 @@ from penstock.pdf.ocr.pool import ocr_sandbox
 from penstock.pdf.ocr.settings import OcrSettings
 from penstock.pdf.pages.images import ImageBytes, is_speck
 from penstock.pdf.pages.model import Page
+from penstock.pdf.run import ReadPage, Run, TimedCalls, picture_refused, unreadable_page
 from penstock.pdf.settings import PdfSettings
 from penstock.pdf.steps import PICTURES_MISSING, UNREADABLE, Step, is_sound, with_told_before
 
@@ -33,21 +33,11 @@ log = structlog.get_logger(__name__)
 
 PDF = "application/pdf"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/tiff", "image/webp"})
-_SLICE = 24  # pages of one call of the text pass
 _STEPS_BYTES = 24 << 20
-_PATIENCE = 16  # killed calls of the text pass, after which a document is made to hurry
-_HURRY = 10
 _PAGE_PICTURES_BYTES = 64 << 20
 _PICTURE_CALLS = 64
 _PICTURES_BYTES = 8 << 20  # of one call of the text pass, beside what it says
 _MiB = 1 << 20
-
-
-class ReadPage(NamedTuple):
-    """A page, and the pictures on it by their ids; None: they were not taken with it."""
-
-    page: Page
-    pictures: dict[str, ImageBytes] | None = None
 
 
 class PageReader:
@@ -89,13 +79,13 @@ class PageReader:
             files=[path], returns=Picture,
         )  # fmt: skip
         if seen.value is None:
-            raise _picture_refused(seen)
+            raise picture_refused(seen)
         return seen.value.frames
 
     async def pages(self, path: Path, media_type: str, skip: frozenset[int] = frozenset()) -> AsyncIterator[Page]:
         """Every page but those of `skip`, each when it is ready. Stop reading to stop the work."""
         count = await self.page_count(path, media_type)
-        async with aclosing(self._read(_Run(path, self._recogniser_count, count, skip), media_type)) as read:
+        async with aclosing(self._read(self._run(path, count, skip), media_type, bool(skip))) as read:
             async for each in read:
                 yield each.page
 
@@ -103,21 +93,27 @@ class PageReader:
         self, path: Path, media_type: str, count: int, skip: frozenset[int] = frozenset()
     ) -> AsyncIterator[ReadPage]:
         """As `pages`, of a document that is known to have `count` of them, and with the pictures on them."""
-        run = _Run(path, self._recogniser_count, count, skip)
+        run = self._run(path, count, skip)
         run.picture_bytes = _PICTURES_BYTES
-        async with aclosing(self._read(run, media_type)) as read:
+        async with aclosing(self._read(run, media_type, bool(skip))) as read:
             async for each in read:
                 pictures = each.pictures
                 if pictures is None and media_type == PDF:
-                    pictures = await self.images(path, each.page)
+                    pictures = await self._images(run, each.page)
                 if pictures is not None and not set(_kept_images(each.page)) <= pictures.keys():
                     each.page.warnings.append(PICTURES_MISSING)
                 yield ReadPage(each.page, pictures)
 
-    async def _read(self, run: "_Run", media_type: str) -> AsyncGenerator[ReadPage]:
+    def _run(self, path: Path, count: int, skip: frozenset[int]) -> Run:
+        wanted = [number for number in range(1, count + 1) if number not in skip]
+        text = self._pdf.read_total_sec + len(wanted) * self._pdf.read_per_page_sec
+        recognising = self._ocr.document_seconds + len(wanted) * self._ocr.document_seconds_per_page
+        recognisers = TimedCalls(self._recognisers, recognising.total_seconds())
+        return Run(path, wanted, TimedCalls(self._sandbox, text), recognisers)
+
+    async def _read(self, run: Run, media_type: str, is_readable: bool) -> AsyncGenerator[ReadPage]:
         tasks = self._tasks(run, media_type)
         held: list[ReadPage] = []  # unreadable, as long as nothing was readable
-        is_readable = run.is_continued
         try:
             for _ in run.wanted:
                 read = await run.next_page(tasks)
@@ -135,16 +131,16 @@ class PageReader:
         if held:
             raise run.refusal or PenstockError(error_codes.PDF_UNREADABLE, reason="no page can be read")
 
-    async def images(self, path: Path, page: Page) -> dict[str, ImageBytes]:
+    async def _images(self, run: Run, page: Page) -> dict[str, ImageBytes]:
         """The pictures of a PDF's page by their ids, but specks: in as many calls as they take, up to a bound."""
         wanted, found = _kept_images(page), dict[str, ImageBytes]()
         room, ask = _PAGE_PICTURES_BYTES, len(wanted)
         for _ in range(_PICTURE_CALLS):
-            if not wanted or room <= 0:
+            if not wanted or room <= 0 or run.text.is_spent:
                 break
-            outcome = await self._sandbox.call(
+            outcome = await run.text.call(
                 "penstock.pdf.pages.images:images_bytes", page.number, wanted[:ask], _STEPS_BYTES - _MiB,
-                files=[path], limits=self._text_limits(), returns=dict[str, ImageBytes],
+                files=[run.path], limits=self._text_limits(), returns=dict[str, ImageBytes],
             )  # fmt: skip
             got = {id_: picture for id_, picture in (outcome.value or {}).items() if is_sound(picture)}
             found |= got
@@ -156,21 +152,21 @@ class PageReader:
             ask = min(2 * len(got), len(wanted)) or max(1, min(ask, len(wanted)) // 2)  # no more than may fit
         return found
 
-    def _tasks(self, run: "_Run", media_type: str) -> list[asyncio.Task[None]]:
+    def _tasks(self, run: Run, media_type: str) -> list[asyncio.Task[None]]:
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._recognise(run)) for _ in range(self._recogniser_count)]
+        tasks = [loop.create_task(self._recognise(run)) for _ in range(run.recognisers.places)]
         if media_type == PDF:
-            places = self._sandbox.settings.workers
-            tasks += [loop.create_task(self._read_slices(run)) for _ in range(min(places, len(run.wanted) or 1))]
+            readers = min(run.text.places, len(run.wanted) or 1)
+            tasks += [loop.create_task(self._read_slices(run)) for _ in range(readers)]
         else:
             tasks.append(loop.create_task(_all_to_recognisers(run)))
         return tasks
 
-    async def _read_slices(self, run: "_Run") -> None:
+    async def _read_slices(self, run: Run) -> None:
         for first, last in run.slices:  # one iterator for all: each takes the next when it is done
             await self._read_slice(run, first, last)
 
-    async def _read_slice(self, run: "_Run", first: int, last: int) -> None:
+    async def _read_slice(self, run: Run, first: int, last: int) -> None:
         """A call may return early; then the next goes on from there. A bad page costs itself, a bad picture less.
 
         After a call that failed, pages are asked for one by one: halving would wait for a slow one again and again.
@@ -178,7 +174,7 @@ class PageReader:
         pictures, is_careful = run.picture_bytes, False
         while first <= last:
             until = first if is_careful else last
-            outcome = await self._sandbox.call(
+            outcome = await run.text.call(
                 "penstock.pdf.finishing:read_finished",
                 first, until, {"seconds": self._pdf.security_parse_timeout_sec / 3, "picture_bytes": pictures},
                 files=[run.path], limits=run.hurried(self._text_limits()), returns=list[Step],
@@ -193,38 +189,38 @@ class PageReader:
                 pictures, is_careful = 0, True
             else:
                 run.give_up(outcome, f"page {first}")
-                await run.done.put(ReadPage(_unreadable(first)))
+                await run.done.put(ReadPage(unreadable_page(first)))
                 first += 1
 
-    async def _recognise(self, run: "_Run") -> None:
+    async def _recognise(self, run: Run) -> None:
         while True:
             step = await run.to_recognise.get()
-            recognisers = await self._running()
-            outcome = await self._recognise_page(recognisers, run.path, step)
+            await self._running()
+            outcome = await self._recognise_page(run, step)
             # Perhaps not its own fault: the system may be short of memory. Killed calls were made twice already.
             if outcome.ending is Ending.CRASHED and not outcome.is_killed:
-                outcome = await self._recognise_page(recognisers, run.path, step)
+                outcome = await self._recognise_page(run, step)
             page = outcome.value
             if page is None or page.number != step.number:
                 run.give_up(outcome, f"page {step.number}", is_picture=not step.draft)
-                page = await self._without_pictures(step)
+                page = await self._without_pictures(run, step)
             await run.done.put(ReadPage(page, step.pictures))
 
-    async def _without_pictures(self, step: Step) -> Page:
+    async def _without_pictures(self, run: Run, step: Step) -> Page:
         """Text that the file itself has is not lost with the rest of its page."""
         if not step.draft:
-            return _unreadable(step.number)
-        outcome = await self._sandbox.call(
+            return unreadable_page(step.number)
+        outcome = await run.text.call(
             "penstock.pdf.finishing:finish_without_pictures", step.draft, limits=self._text_limits(), returns=Page
         )
         page = outcome.value
-        return page if page is not None and page.number == step.number else _unreadable(step.number)
+        return page if page is not None and page.number == step.number else unreadable_page(step.number)
 
-    async def _recognise_page(self, recognisers: Sandbox, path: Path, step: Step) -> Outcome[Page]:
+    async def _recognise_page(self, run: Run, step: Step) -> Outcome[Page]:
         function = "complete_page" if step.draft else "picture_page"
-        return await recognisers.call(
+        return await run.recognisers.call(
             f"penstock.pdf.ocr.reading:{function}", step.draft or step.number, self._looking, self._ocr.warn_confidence,
-            files=[path], returns=Page,
+            files=[run.path], returns=Page,
         )  # fmt: skip
 
     @property
@@ -234,10 +230,6 @@ class PageReader:
             "dpi": ocr.dpi, "max_pixels": ocr.max_pixels, "max_picture_pixels": ocr.max_picture_pixels,
             "min_confidence": ocr.min_confidence,
         }  # fmt: skip
-
-    @property
-    def _recogniser_count(self) -> int:
-        return self._recognisers.settings.workers
 
     async def _running(self) -> Sandbox:
         async with self._starting:
@@ -251,71 +243,9 @@ class PageReader:
         return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=seconds, result_bytes=_STEPS_BYTES)
 
 
-class _Run:
-    """One document being read: what is still to be done, and short queues between those who do it."""
-
-    def __init__(self, path: Path, recognisers: int, count: int, skip: frozenset[int]) -> None:
-        self.path, self.is_continued = path, bool(skip)
-        self.picture_bytes = 0
-        self.wanted = [number for number in range(1, count + 1) if number not in skip]
-        self.slices = _slices(self.wanted)
-        self.to_recognise: asyncio.Queue[Step] = asyncio.Queue(recognisers)
-        self.done: asyncio.Queue[ReadPage] = asyncio.Queue(_SLICE)
-        self.refusal: PenstockError | None = None
-        self.overlong = 0  # calls of the text pass that were killed for their time
-
-    def hurried(self, limits: Limits) -> Limits:
-        """A page may be slow. A document of such pages would take a day: from some point on each gets less time."""
-        return limits if self.overlong < _PATIENCE else replace(limits, cpu_seconds=limits.cpu_seconds / _HURRY)
-
-    async def pass_on(self, step: Step) -> None:
-        if step.page is not None:
-            await self.done.put(ReadPage(step.page, step.pictures))
-        else:
-            await self.to_recognise.put(step)
-
-    async def next_page(self, tasks: list[asyncio.Task[None]]) -> ReadPage:
-        """The next one done; raises what ended a task instead."""
-        if not self.done.empty():
-            return self.done.get_nowait()
-        getting = asyncio.ensure_future(self.done.get())
-        try:
-            while not getting.done():
-                watched = [task for task in tasks if not task.done()]
-                await asyncio.wait([getting, *watched], return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    if task.done() and not task.cancelled() and (failure := task.exception()) is not None:
-                        raise failure
-        finally:
-            getting.cancel()
-        return getting.result()
-
-    def give_up(self, outcome: Outcome[Any], place: str, *, is_picture: bool = False) -> None:
-        if is_picture:
-            self.refusal = _picture_refused(outcome)
-        else:
-            issue = issue_of(outcome, place)
-            self.refusal = PenstockError(error_codes.REGISTRY[issue.code], place=place, reason=issue.detail)
-        log.warning("page.not_read", place=place, ending=outcome.ending, error=outcome.error)
-
-
-async def _all_to_recognisers(run: _Run) -> None:
+async def _all_to_recognisers(run: Run) -> None:
     for number in run.wanted:
         await run.to_recognise.put(Step(number))
-
-
-def _slices(wanted: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs of pages that follow each other, both ends included, none longer than a slice."""
-    first = last = 0
-    for number in wanted:
-        if first and number == last + 1 and number - first < _SLICE:
-            last = number
-            continue
-        if first:
-            yield first, last
-        first = last = number
-    if first:
-        yield first, last
 
 
 def _continues(steps: list[Step], first: int, last: int) -> bool:
@@ -325,18 +255,6 @@ def _continues(steps: list[Step], first: int, last: int) -> bool:
 
 def _kept_images(page: Page) -> list[str]:
     return [each.id for each in page.images if not is_speck(each)]
-
-
-def _unreadable(number: int) -> Page:
-    return Page(number, 0.0, 0.0, warnings=[UNREADABLE])
-
-
-def _picture_refused(outcome: Outcome[Any]) -> PenstockError:
-    if outcome.error == "PictureUnreadable":
-        reason = outcome.message
-    else:  # what our own code or a library says of itself is for the log
-        reason = f"{outcome.ending}: {outcome.error or outcome.message}"
-    return PenstockError(error_codes.ETL_IMAGE_UNREADABLE, reason=reason[:200])
 
 
 def _refuse(outcome: Outcome[Any]) -> int:

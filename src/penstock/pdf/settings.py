@@ -1,6 +1,6 @@
 """The settings of PDF admission. Every page is checked: there is no sampling to be set."""
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.settings import SettingsGroup
@@ -31,6 +31,14 @@ class PdfSettings(SettingsGroup):
     )
     prescan_timeout_sec: PositiveInt = Field(
         120, description="Seconds after which the prescan of a whole PDF is given up"
+    )
+    read_total_sec: PositiveFloat = Field(
+        300,
+        description="Seconds that all calls for the text of one PDF may take together, beside those for each page; "
+        "pages that are left then come as unreadable",
+    )
+    read_per_page_sec: PositiveFloat = Field(
+        2, description="Seconds that each page of a PDF adds to GW_READ_TOTAL_SEC, whichever page needs them"
     )
     render_max_pixels: PositiveInt = Field(
         16_000_000, description="Pixels of a page image; a higher resolution is lowered to fit"

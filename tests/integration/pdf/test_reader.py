@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 from tests.support.page_pdfs import grey_image, line, photo, picture_page
-from tests.support.pdfs import FONT, document, stream
+from tests.support.pdfs import FONT, document, stream, text_pages
 from tests.support.scans import saved_as, scan, scanned_pdf
 
 from penstock.kernel.errors import PenstockError
@@ -21,6 +21,19 @@ from penstock.pdf.reader import PDF, PageReader
 
 PNG, TIFF = "image/png", "image/tiff"
 WRITTEN = b"BT /F 14 Tf 20 130 Td (Delivery note 88 of the northern store) Tj ET"
+
+# Takes some seconds to read.
+SLOW = "".join(
+    f"BT /F 6 Tf 1 0 0 1 {at % 300 * 2} {780 - at // 300 * 1.2:.1f} Tm (a) Tj ET " for at in range(40_000)
+).encode()
+
+
+def contents(*pages: bytes) -> bytes:
+    """A PDF whose pages draw these."""
+    kids = {5 + 2 * at: f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents {6 + 2 * at} 0 R/Resources{FONT}>>"
+            for at in range(len(pages))}  # fmt: skip
+    tree = f"<</Type/Pages/Kids[{' '.join(f'{number} 0 R' for number in kids)}]/Count {len(pages)}>>"
+    return document(objects={2: tree, **kids, **{6 + 2 * at: stream(page) for at, page in enumerate(pages)}})
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +133,54 @@ class TestDocuments:
         assert 0.4 < page.ocr_share < 0.8
 
     async def test_a_page_that_takes_too_long_costs_itself_alone(self, pool, saved):
-        slow = "".join(
-            f"BT /F 6 Tf 1 0 0 1 {at % 300 * 2} {780 - at // 300 * 1.2:.1f} Tm (a) Tj ET " for at in range(40_000)
-        )
-        kids = {number: f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents {content} 0 R/Resources{FONT}>>"
-                for number, content in ((5, 8), (6, 9), (7, 8))}  # fmt: skip
-        objects = {2: "<</Type/Pages/Kids[5 0 R 6 0 R 7 0 R]/Count 3>>", **kids}
-        path = saved(document(objects={**objects, 8: stream(WRITTEN), 9: stream(slow.encode())}))
         hasty = PdfSettings(security_parse_timeout_sec=2)
         async with PageReader(pool, hasty, OcrSettings(processes=1), SandboxSettings()) as reader:
-            pages = await read(reader, path, PDF)
+            pages = await read(reader, saved(contents(WRITTEN, SLOW, WRITTEN)), PDF)
         assert [(len(page.spans), page.warnings) for page in pages] == [(1, []), (0, ["unreadable"]), (1, [])]
 
     async def test_a_document_of_which_nothing_can_be_read_is_refused(self, reader, saved):
         with pytest.raises(PenstockError) as refused:
             await read(reader, saved(b"%PDF-1.7 and nothing else"), PDF)
         assert refused.value.code.code == "PDF_UNREADABLE"
+
+
+class TestTimeOfADocument:
+    """Any call uses up a time as short as these."""
+
+    async def test_pages_left_when_the_time_for_the_text_is_used_up_come_as_unreadable(self, pool, saved):
+        slices = pool.settings.workers + 1  # of 24 pages; so many but one begin at once
+        path = saved(text_pages(24 * slices, lines=2))
+        hasty = PdfSettings(read_total_sec=1e-6, read_per_page_sec=1e-9)
+        async with PageReader(pool, hasty, OcrSettings(processes=1), SandboxSettings()) as reader:
+            pages = await read(reader, path, PDF)
+        assert [page.number for page in pages] == list(range(1, 24 * slices + 1))
+        assert (pages[0].warnings, len(pages[0].spans) > 0) == ([], True)
+        assert all((page.warnings, page.spans) == (["unreadable"], []) for page in pages[-24:])
+
+    async def test_each_page_adds_to_the_time_of_all(self, pool, saved):
+        path = saved(text_pages(24 * (pool.settings.workers + 1), lines=2))
+        patient = PdfSettings(read_total_sec=1e-6, read_per_page_sec=30)
+        async with PageReader(pool, patient, OcrSettings(processes=1), SandboxSettings()) as reader:
+            assert not any(page.warnings for page in await read(reader, path, PDF))
+
+    async def test_pages_left_when_the_time_for_recognising_is_used_up_come_as_unreadable(self, pool, saved):
+        frames = [scan(f"Page {at} of 3", size=(300, 110)) for at in (1, 2, 3)]
+        path = saved(saved_as(frames[0], "TIFF", save_all=True, append_images=frames[1:]))
+        hasty = OcrSettings(processes=1, document_seconds="0.001", document_seconds_per_page="0")
+        async with PageReader(pool, PdfSettings(), hasty, SandboxSettings()) as reader:
+            pages = await read(reader, path, TIFF)
+        assert [(texts(page), page.warnings) for page in pages] == [
+            (["Page 1 of 3"], []), ([], ["unreadable"]), ([], ["unreadable"]),
+        ]  # fmt: skip
+
+    async def test_a_document_whose_time_is_used_up_before_anything_was_read_is_refused_for_its_time(self, pool, saved):
+        hasty = PdfSettings(security_parse_timeout_sec=1, read_total_sec=1e-6, read_per_page_sec=1e-9)
+        path = saved(contents(SLOW, SLOW))
+        async with PageReader(pool, hasty, OcrSettings(processes=1), SandboxSettings()) as reader:
+            with pytest.raises(PenstockError) as refused:
+                await read(reader, path, PDF)
+        assert refused.value.code.code == "SECURITY_PARSE_TIMEOUT"
+        assert refused.value.details["reason"] == "all the time for this document is used up"
 
 
 class TestRecognisers:

@@ -1,6 +1,6 @@
 """What a call may use, and how it can end. Every ending is a value: a bomb in there is a result out here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from signal import Signals
 from typing import Generic, TypeVar
@@ -61,6 +61,7 @@ class Outcome(Generic[Value]):
     message: str = ""  # one line for the log; may quote a stranger's bytes
     signal: Signals | None = None
     exit_status: int | None = None
+    seconds: float = field(default=0.0, compare=False)  # that workers were busy with it; waiting in line does not count
 
     @property
     def ok(self) -> bool:

@@ -9,9 +9,11 @@ import asyncio
 import os
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
@@ -140,15 +142,18 @@ class Sandbox:
                 log.warning("sandbox.call_killed", function=function, message=outcome.message)
                 for descriptor in descriptors:
                     os.lseek(descriptor, 0, os.SEEK_SET)  # shared with the worker, which has read some of it
-                outcome = await self._run(call, returns)
+                again = await self._run(call, returns)
+                outcome = replace(again, seconds=outcome.seconds + again.seconds)
             return outcome
 
     async def _run(self, call: Call, returns: Any) -> Outcome[Any]:
         worker = await self._take()
+        begun = time.monotonic()
         try:
-            return await worker.call(call, returns)
+            outcome = await worker.call(call, returns)
         finally:
             self._give_back(worker)
+        return replace(outcome, seconds=time.monotonic() - begun)
 
     async def _take(self) -> Worker:
         plan = self._plan
