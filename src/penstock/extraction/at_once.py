@@ -4,7 +4,7 @@ Invariant: what comes out is what a task would have given for the same file and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook
@@ -46,9 +46,9 @@ async def read_here(
     document: Document, folder: Folder, inspector: Inspector, provider: OCRProvider, tell: Progress
 ) -> ReadHere:
     """Into an empty folder. Whatever speaks against the file is raised before anything opens it."""
-    await inspect_first(inspector, document.media_type, document.path)
+    count = await inspect_first(inspector, document.media_type, document.path)
     notebook = _Watched(folder, tell)
-    reading = await provider.read(document, notebook)
+    reading = await provider.read(replace(document, page_count=count), notebook)
     manifest = await seal(folder, notebook, provider, reading)
     return ReadHere(folder, manifest, dict(sorted(notebook.warnings.items())))
 

@@ -26,6 +26,7 @@ class Document:
     media_type: str
     size: int
     sha256: str
+    page_count: int | None = None  # of a PDF, counted when it was looked into
 
 
 class Notebook(Protocol):

@@ -33,7 +33,7 @@ _LARGEST_PICTURE = 32 * _MiB
 _MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL}
 _MEMORY_EXIT = 127
 _READING = ("penstock.pdf.finishing",)
-_PRELOAD = ("penstock.pdf.inspect", "penstock.pdf.measure", "penstock.pdf.rendering")
+_PRELOAD = ("penstock.pdf.look", "penstock.pdf.measure", "penstock.pdf.rendering")
 
 
 class PictureFormat(StrEnum):
@@ -83,7 +83,7 @@ class Examiner:
     async def inspect(self, path: Path) -> Inspection:
         """What the file is, and everything that speaks against it."""
         outcome = await self.sandbox.call(
-            "penstock.pdf.inspect:inspect", self._bounds, files=[path], limits=self._limits(_MiB), returns=Inspection
+            "penstock.pdf.look:look_into", self._bounds, files=[path], limits=self._limits(_MiB), returns=Inspection
         )
         if outcome.value is None:
             issue = issue_of(outcome)

@@ -25,6 +25,7 @@ class Inspection:
     """What is known of the file's structure; nothing was rendered for it. Zeros where it could not be read."""
 
     page_count: int = 0
+    readable_pages: int = 0  # as PDFium counts them, which reads damaged files in its own way
     version: str = ""
     object_count: int = 0
     inflated_bytes: int = 0

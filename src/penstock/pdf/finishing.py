@@ -7,19 +7,12 @@ recogniser opens.
 from typing import Any, BinaryIO
 
 import msgspec
-from pypdfium2 import raw
 
-from penstock.pdf.opening import opened_document
 from penstock.pdf.pages.layout import arrange
 from penstock.pdf.pages.model import Page, Ruling
 from penstock.pdf.pages.reading import PageDraft, read_pages
 from penstock.pdf.pages.tables import find_tables
 from penstock.pdf.steps import UNREADABLE, Step
-
-
-def count_pages(file: BinaryIO) -> int:
-    with opened_document(file) as document:
-        return int(raw.FPDF_GetPageCount(document))
 
 
 def read_finished(file: BinaryIO, first: int, last: int, options: dict[str, Any]) -> list[Step]:

@@ -67,7 +67,7 @@ class PageReader:
         """Of a PDF, or of a TIFF; other pictures have one. What cannot be opened is refused here."""
         if media_type == PDF:
             counted = await self._sandbox.call(
-                "penstock.pdf.finishing:count_pages", files=[path], limits=self._text_limits(), returns=int
+                "penstock.pdf.look:count_pages", files=[path], limits=self._text_limits(), returns=int
             )
             return counted.value if counted.value is not None else _refuse(counted)
         if media_type not in PICTURES:

@@ -10,7 +10,8 @@ from penstock.extraction.places import Search
 from penstock.extraction.ports import Rule
 from penstock.extraction.processors.by_rules import RulesProcessor
 from penstock.extraction.spelling import number_of
-from penstock.pdf.finishing import count_pages, read_finished
+from penstock.pdf.finishing import read_finished
+from penstock.pdf.look import count_pages
 
 DATA = material()
 pytestmark = pytest.mark.skipif(DATA is None, reason="the shared test material is not here (PENSTOCK_TEST_DATA)")

@@ -33,7 +33,7 @@ class LocalProvider:
 
     async def read(self, document: Document, notebook: Notebook) -> Reading:
         begun = time.monotonic()
-        total = await self._reader.page_count(document.path, document.media_type)
+        total = document.page_count or await self._reader.page_count(document.path, document.media_type)
         done = await notebook.pages_done()
         count, recognised = len(done), 0
         await notebook.progress(count, total)

@@ -141,7 +141,7 @@ class MineruProvider:
         """0 for what has no pages of its own."""
         if document.media_type != _PDF:
             return 0
-        return await self._tools.count_pages(document.path, document.media_type)
+        return document.page_count or await self._tools.count_pages(document.path, document.media_type)
 
     async def _pinned(self) -> Family:
         async with self._probing:
