@@ -1,5 +1,6 @@
 """An upload becomes a job: in order, once, with its file, or not at all."""
 
+import asyncio
 import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -342,6 +343,15 @@ class TestLimits:
             assert answers[-1].status_code == 429
             assert 30 < int(answers[-1].headers["Retry-After"]) <= 60
             assert (await limited.post("upl_none", merchant="m-2")).json()["code"] == "UPLOAD_NOT_FOUND"
+
+    async def test_of_a_crowd_as_many_pass_as_the_limit_allows_on_all_servers_together(self, office):
+
+        slow = DocumentSettings(api_burst=25, api_rate_per_sec=0.01)
+        servers = [CallLimits(ForgivingGate(office.desk.redis, office.desk.keys), slow) for _ in range(3)]
+        calls = (servers[n % 3].one_call("m-crowd") for n in range(90))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [each for each in found if each is not None and each.code is not error_codes.RATE_LIMITED] == []
+        assert found.count(None) == 25
 
     async def test_more_calls_than_allowed_are_refused_and_without_redis_they_pass(self, office, own_redis):
 

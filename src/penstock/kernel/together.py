@@ -1,0 +1,52 @@
+"""What many want at once is done at once: while a group is under way, the next one gathers.
+
+A lone wish never waits, and a crowd shares the price of a trip. Each gets its own answer; a group that fails as a
+whole fails for all of its wishes. Who gives up waiting disturbs nobody else.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+Wish = TypeVar("Wish")
+Answer = TypeVar("Answer")
+Fulfil = Callable[[list[Wish]], Coroutine[Any, Any, Sequence[Answer | Exception]]]
+
+
+class Together(Generic[Wish, Answer]):
+    """`fulfil` answers a group in its order, an exception being the answer to one that failed alone."""
+
+    def __init__(self, fulfil: Fulfil[Wish, Answer], *, most: int, at_once: int = 1) -> None:
+        self._fulfil, self._most, self._at_once = fulfil, most, at_once
+        self._waiting: list[tuple[Wish, asyncio.Future[Answer]]] = []
+        self._groups: set[asyncio.Task[Sequence[Answer | Exception]]] = set()
+
+    async def ask(self, wish: Wish) -> Answer:
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wish, answer))
+        if len(self._groups) < self._at_once:
+            self._begin()
+        return await answer
+
+    def _begin(self) -> None:
+        group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        self._groups.add(task := asyncio.create_task(self._fulfil([wish for wish, _ in group])))
+        task.add_done_callback(partial(self._end, [answer for _, answer in group]))
+
+    def _end(self, group: list[asyncio.Future[Answer]], task: asyncio.Task[Sequence[Answer | Exception]]) -> None:
+        self._groups.discard(task)
+        if self._waiting:
+            self._begin()
+        failure = None if task.cancelled() else task.exception()
+        if task.cancelled() or failure is not None:
+            found: Sequence[Answer | BaseException] = [failure or asyncio.CancelledError()] * len(group)
+        else:
+            found = task.result()
+        for answer, each in zip(group, found, strict=True):
+            if answer.done():  # whoever asked has gone
+                continue
+            if isinstance(each, BaseException):
+                answer.set_exception(each)
+            else:
+                answer.set_result(each)
