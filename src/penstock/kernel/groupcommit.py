@@ -18,7 +18,7 @@ Row = dict[str, Any] | None
 Wish = tuple[str, Mapping[str, Any], "asyncio.Future[Row]"]
 _MOST = 64
 # What is wrong with a statement: the server says so, or its values cannot be put into a message for it.
-_FAULTS = (psycopg.Error, ValueError, TypeError)
+FAULTS = (psycopg.Error, ValueError, TypeError)
 
 
 class GroupCommit:
@@ -42,7 +42,7 @@ class GroupCommit:
             group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
             try:
                 await self._run_group(group)
-            except _FAULTS:
+            except FAULTS:
                 for one in group:
                     await self._run_alone(one)
             except PenstockError as away:  # what became of the group nobody knows: it must not be run again
@@ -62,7 +62,7 @@ class GroupCommit:
     async def _run_alone(self, one: Wish) -> None:
         try:
             await self._run_group([one])
-        except (*_FAULTS, PenstockError) as failure:
+        except (*FAULTS, PenstockError) as failure:
             _fail(one[2], failure)
 
 

@@ -162,14 +162,14 @@ async def enter(tx: Tx, machine: Machine, step: Step) -> None:
         " values (%s, %s, null, %s, %s, %s)",
         (machine.entity, step.entity_id, str(step.target), step.trigger, step.operator or step.by),
     )
-    await announce(tx, _event(machine, transition, step))
+    await announce(tx, event_of(machine, transition, step))
 
 
 def enter_query(machine: Machine, step: Step, insert: str, values: Mapping[str, Any]) -> Query:
     """The domain's own `insert … returning …` and the record of the first state: one statement, for a GroupCommit."""
     transition = machine.declared(None, step.target, step.by)
     text = machine.text_of(insert, lambda: _enter_statement(insert))
-    return text, {**values, **_facts(machine, step, _event(machine, transition, step))}
+    return text, {**values, **_facts(machine, step, event_of(machine, transition, step))}
 
 
 async def enter_many(tx: Tx, machine: Machine, crowd: Crowd) -> None:
@@ -216,7 +216,7 @@ def move_query(machine: Machine, step: Step) -> Query:
     shape = (tuple((name, value is NOW) for name, value in step.changes.items()), tuple(step.guards))
     text = machine.text_of(shape, lambda: _move_statement(machine, step))
     values = {"key": step.entity_id, "current": str(step.source), "next": str(step.target)}
-    values |= _facts(machine, step, _event(machine, transition, step))
+    values |= _facts(machine, step, event_of(machine, transition, step))
     values |= {f"if_{name}": value for name, value in step.guards.items()}
     return text, values | _changed(step.changes)
 
@@ -251,7 +251,7 @@ async def move_many(tx: Tx, machine: Machine, batch: Batch) -> list[dict[str, An
     return await fetch_all(tx, _move_many_statement(machine, batch), _move_many_values(machine, batch, event))
 
 
-def _event(machine: Machine, transition: Transition, step: Step) -> Event:
+def event_of(machine: Machine, transition: Transition, step: Step) -> Event:
     payload = {"from": transition.source, "to": transition.target, "trigger": step.trigger, **step.payload}
     return Event(
         event_type=f"{machine.entity}.{transition.target.lower()}",

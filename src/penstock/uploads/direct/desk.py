@@ -10,10 +10,12 @@ import structlog
 from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
+from penstock.kernel.entering import Entering
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
+from penstock.uploads.direct import store
 from penstock.uploads.direct.ports import Bucket
 from penstock.uploads.direct.settings import DirectSettings
 
@@ -39,6 +41,10 @@ class DirectDesk:
     @cached_property
     def commits(self) -> GroupCommit:
         return GroupCommit(self.database)
+
+    @cached_property
+    def beginning(self) -> Entering:
+        return store.beginning(self.database, self.settings.look_after + self.settings.signed_url_ttl_seconds)
 
     async def wake(self) -> None:
         """Something is due now. Workers look for themselves every second: a wake-up that is lost costs no more."""

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from penstock.kernel import error_codes, failpoints
-from penstock.kernel.db import Tx, fetch_one, server_time
+from penstock.kernel.db import Tx, server_time
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
@@ -139,12 +139,12 @@ async def _row_for(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> 
 async def _begin(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any] | None:
     """The row, made now; None: this user has announced this content before."""
     if values["video_id"] is None:
-        return await desk.commits.run(*store.begin_query(values))
+        return await desk.beginning.enter(store.new_upload(values))
     async with desk.database.transaction() as tx:
         if await store.of_content(tx, values["user_id"], values["content_md5"]) is not None:
             return None
         await _bind(tx, caller, values)
-        return await fetch_one(tx, *store.begin_query(values))
+        return await desk.beginning.enter_in(tx, store.new_upload(values))
 
 
 def _values(desk: DirectDesk, caller: Caller, wish: Wish, checked: tuple[Policy, str, UUID | None]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from penstock.kernel import error_codes
-from penstock.kernel.db import Tx, fetch_all, fetch_one
+from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.entering import Entering, Newcomer, newcomer
 from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query
 from penstock.uploads.direct.ports import ObjectFacts
@@ -18,9 +19,9 @@ Row = dict[str, Any]
 _BEGIN = (
     "insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
     " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, due_at)"
-    " values (%(upload_id)s, %(user_id)s, %(video_id)s, %(bucket)s, %(object_name)s, %(original_filename)s,"
-    " %(content_type)s, %(expected_size)s, %(content_md5)s, %(merchant_id)s, %(user_name)s, %(policy)s,"
-    " %(declared_seconds)s, now() + %(look_after)s) on conflict do nothing returning *"
+    " select upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
+    " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, now() + %(look_after)s from given"
+    " on conflict do nothing returning *"
 )
 
 _NEW_VIDEO = (
@@ -31,13 +32,17 @@ _NEW_VIDEO = (
 _OF_OBJECT = "from catalog.uploads where bucket = %(bucket)s and object_name = %(name)s"
 
 
-def begin_query(values: Mapping[str, Any]) -> Query:
+def beginning(database: Database, look_after: timedelta) -> Entering:
     """No row: this user has announced this content before, or the video has another upload."""
+    return Entering(database, DIRECT_UPLOAD, _BEGIN, {"look_after": look_after})
+
+
+def new_upload(values: Mapping[str, Any]) -> Newcomer:
     step = Step(
         str(values["upload_id"]), None, DirectStatus.PENDING, by="uploads", trigger="announced",
         operator=values["user_name"], merchant_id=values["merchant_id"], payload=announced(values),
     )  # fmt: skip
-    return enter_query(DIRECT_UPLOAD, step, _BEGIN, values)
+    return newcomer(DIRECT_UPLOAD, step, values)
 
 
 def announced(row: Mapping[str, Any]) -> dict[str, Any]:
