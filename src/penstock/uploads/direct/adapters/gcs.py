@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.kernel.clock import Clock
+from penstock.kernel.together import Together
 from penstock.uploads.direct.adapters.signers import Signer
 from penstock.uploads.direct.adapters.threads import Threads
 from penstock.uploads.direct.ports import ObjectFacts, SignedStart
@@ -23,6 +24,7 @@ class GcsBucket:
         self._settings, self._clock, self._signer = settings, clock, signer
         self._threads = Threads(self._open, "bucket")
         self._signing, self._calling = self._threads.pool(signer.threads), self._threads.pool(_CALLS_AT_ONCE)
+        self._starts = Together(self._sign_each, most=signer.in_a_row, at_once=signer.threads)
 
     def reference(self, found: ObjectFacts) -> str:
         return f"gs://{found.bucket}/{found.name}"
@@ -30,10 +32,12 @@ class GcsBucket:
     async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
         lasts = self._settings.signed_url_ttl_seconds
         began = self._clock.now().replace(microsecond=0)  # the signature's own date has no fractions
-        url, headers = await self._threads.run(
-            self._signing, lambda calls: calls.sign_start(object_name, content_type, lasts)
-        )
+        url, headers = await self._starts.ask((object_name, content_type))
         return SignedStart(url, headers, began + lasts)
+
+    async def _sign_each(self, wanted: list[tuple[str, str]]) -> list[tuple[str, dict[str, str]]]:
+        lasts = self._settings.signed_url_ttl_seconds
+        return await self._threads.run(self._signing, lambda calls: [calls.sign_start(*one, lasts) for one in wanted])
 
     async def find(self, object_name: str) -> ObjectFacts | None:
         return await self._threads.run(self._calling, lambda calls: calls.find(object_name))

@@ -32,6 +32,7 @@ class Signer(Protocol):
 
     email: str
     threads: int  # more at once are no faster
+    in_a_row: int  # by one thread without looking up: to go there and back costs a good part of a signature
 
     def sign(self, message: bytes) -> bytes: ...
 
@@ -42,7 +43,8 @@ class Signer(Protocol):
 class KeySigner:
     """A service account's key file; the embedded bucket writes one of the same shape."""
 
-    threads = 4  # the lock of the interpreter is free while the key works
+    threads = 2  # the lock of the interpreter is free while the key works
+    in_a_row = 16
 
     def __init__(self, path: Path) -> None:
         self._account = _read(path)
@@ -70,6 +72,7 @@ class IamSigner:
     """No key anywhere: who we are comes from where we run, and IAM signs if we may ask it to."""
 
     threads = 16  # each waits for an answer
+    in_a_row = 1
 
     def __init__(self, email: str, endpoint: str) -> None:
         self.email = email
