@@ -21,23 +21,28 @@ class Together(Generic[Wish, Answer]):
         self._fulfil, self._most, self._at_once = fulfil, most, at_once
         self._waiting: list[tuple[Wish, asyncio.Future[Answer]]] = []
         self._groups: set[asyncio.Task[Sequence[Answer | Exception]]] = set()
+        self._under_way = 0
 
     async def ask(self, wish: Wish) -> Answer:
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((wish, answer))
-        if len(self._groups) < self._at_once:
-            self._begin()
+        if self._under_way < self._at_once:
+            self._under_way += 1
+            loop.call_soon(self._begin)  # not at once: requests that were read together come together
         return await answer
 
     def _begin(self) -> None:
         group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        if not group:
+            self._under_way -= 1
+            return
         self._groups.add(task := asyncio.create_task(self._fulfil([wish for wish, _ in group])))
         task.add_done_callback(partial(self._end, [answer for _, answer in group]))
 
     def _end(self, group: list[asyncio.Future[Answer]], task: asyncio.Task[Sequence[Answer | Exception]]) -> None:
         self._groups.discard(task)
-        if self._waiting:
-            self._begin()
+        self._begin()
         failure = None if task.cancelled() else task.exception()
         if task.cancelled() or failure is not None:
             found: Sequence[Answer | BaseException] = [failure or asyncio.CancelledError()] * len(group)

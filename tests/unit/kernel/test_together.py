@@ -15,6 +15,11 @@ class Doubling:
         self.may_go = asyncio.Event()
         self.may_go.set()
 
+    async def until_begun(self, groups: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.groups) < groups:
+                await asyncio.sleep(0)
+
     async def __call__(self, wishes: list[int]) -> list[int | Exception]:
         self.groups.append(wishes)
         await self.may_go.wait()
@@ -33,21 +38,25 @@ class TestGathering:
         crowd = Together(doubling, most=10)
         assert await asyncio.gather(*(crowd.ask(n) for n in range(20, 90))) == [n * 2 for n in range(20, 90)]
 
-    async def test_a_lone_wish_does_not_wait_and_those_behind_it_gather(self, doubling):
+    async def test_those_that_come_while_a_group_is_under_way_gather(self, doubling):
         crowd = Together(doubling, most=4)
-        await asyncio.gather(*(crowd.ask(n) for n in range(20, 30)))
+        doubling.may_go.clear()
+        first = asyncio.ensure_future(crowd.ask(20))
+        await doubling.until_begun(1)
+        others = [asyncio.ensure_future(crowd.ask(n)) for n in range(21, 30)]
+        doubling.may_go.set()
+        await asyncio.gather(first, *others)
         assert doubling.groups == [[20], [21, 22, 23, 24], [25, 26, 27, 28], [29]]
 
     async def test_several_groups_may_be_under_way(self, doubling):
         crowd = Together(doubling, most=4, at_once=2)
         doubling.may_go.clear()
-        asked = [asyncio.ensure_future(crowd.ask(n)) for n in range(20, 25)]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert doubling.groups == [[20], [21]]
+        asked = [asyncio.ensure_future(crowd.ask(n)) for n in range(20, 30)]
+        await doubling.until_begun(2)
+        assert doubling.groups == [[20, 21, 22, 23], [24, 25, 26, 27]]
         doubling.may_go.set()
-        assert await asyncio.gather(*asked) == [40, 42, 44, 46, 48]
-        assert doubling.groups == [[20], [21], [22, 23, 24]]
+        assert await asyncio.gather(*asked) == [n * 2 for n in range(20, 30)]
+        assert doubling.groups[2:] == [[28, 29]]
 
 
 class TestFaults:
@@ -59,14 +68,16 @@ class TestFaults:
 
     async def test_a_group_that_fails_fails_for_all_of_it_and_the_next_goes_on(self, doubling):
         crowd = Together(doubling, most=2)
-        found = await asyncio.gather(*(crowd.ask(n) for n in (1, 13, 2, 3, 4)), return_exceptions=True)
-        assert [isinstance(each, OSError) for each in found] == [False, True, True, False, False]
+        found = await asyncio.gather(*(crowd.ask(n) for n in (1, 2, 13, 3, 4)), return_exceptions=True)
+        assert [isinstance(each, OSError) for each in found] == [False, False, True, True, False]
         assert await crowd.ask(5) == 10
 
     async def test_who_gives_up_disturbs_nobody(self, doubling):
         crowd = Together(doubling, most=4)
         doubling.may_go.clear()
-        first, gone, last = (asyncio.ensure_future(crowd.ask(n)) for n in (1, 2, 3))
+        first = asyncio.ensure_future(crowd.ask(1))
+        await doubling.until_begun(1)
+        gone, last = (asyncio.ensure_future(crowd.ask(n)) for n in (2, 3))
         await asyncio.sleep(0)
         first.cancel()
         gone.cancel()
