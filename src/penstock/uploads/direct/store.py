@@ -21,6 +21,7 @@ _BEGIN = (
     " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, due_at)"
     " select upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
     " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, now() + %(look_after)s from given"
+    " order by user_id, content_md5"  # so that the crowds of two servers never wait for each other in a circle
     " on conflict do nothing returning *"
 )
 

@@ -13,12 +13,15 @@ from penstock.kernel.identity import Caller, Role
 from penstock.uploads.direct import videos
 from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.opening import open_upload, user_uuid
-from penstock.uploads.direct.settings import DirectSettings
+from penstock.uploads.direct.settings import VIDEO_POLICY, DirectSettings
 
 
 async def _arrived(desk, facts, by="callback"):
     async with desk.database.transaction() as tx:
         return await finish(tx, desk.settings, News(facts, by, f"gs://{facts.bucket}/{facts.name}"))
+
+
+_MOVED = VIDEO_POLICY.model_copy(update={"folder": "films"})
 
 
 class TestOpening:
@@ -39,6 +42,20 @@ class TestOpening:
         assert again.already_completed
         assert again.start is None
         assert again.row["upload_id"] == first.row["upload_id"]
+
+    async def test_a_complete_file_is_known_also_while_nothing_can_be_signed(self, desk, bucket, phone, wish):
+        first = await open_upload(desk, phone, wish)
+        await _arrived(desk, bucket.put(first.row["object_name"], CONTENT))
+        bucket.is_away = True
+        assert (await open_upload(desk, phone, wish)).already_completed
+
+    async def test_an_address_is_of_the_name_that_the_upload_has(self, desk, phone, wish):
+        """Its policy has another folder by now."""
+        first = await open_upload(desk, phone, wish)
+        elsewhere = replace(desk, settings=desk.settings.model_copy(update={"policies": (_MOVED,)}))
+        again = await open_upload(elsewhere, phone, wish)
+        assert again.row["object_name"] == first.row["object_name"]
+        assert first.row["object_name"] in again.start.url
 
     async def test_a_user_without_a_uuid_gets_one_for_each_merchant(self):
         one, other = (Caller("ming", merchant, Role.UPLOADER) for merchant in ("m-1", "m-2"))
