@@ -16,7 +16,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.sandbox import Sandbox, SandboxSettings, Strength
 from penstock.pdf import PdfSettings
 from penstock.pdf.ocr.settings import OcrSettings
-from penstock.pdf.pages.model import Origin, Page
+from penstock.pdf.pages.model import BlockKind, Origin, Page
 from penstock.pdf.reader import PDF, PageReader
 
 PNG, TIFF = "image/png", "image/tiff"
@@ -91,6 +91,17 @@ class TestPictures:
         (table,) = page.tables
         cells = {(cell.row, cell.column): cell.text for cell in table.cells}
         assert cells == {(0, 0): "Item", (0, 1): "Price", (1, 0): "Chair", (1, 1): "88.50"}
+
+    async def test_lines_of_one_size_have_no_heading_though_their_boxes_differ_by_half(self, reader, saved):
+        lines = (
+            "we own a cow or a crane",
+            "some women saw a rare vase on a cross",
+            "Happy people jig (by type) quickly",
+        )
+        (page,) = await read(reader, saved(saved_as(scan(*lines, size=(620, 230), letters=26), "PNG")), PNG)
+        heights = [span.size for span in page.spans]
+        assert max(heights) > 1.3 * min(heights)
+        assert [block.kind for block in page.blocks] == [BlockKind.PARAGRAPH] * 3
 
     async def test_a_broken_picture_is_refused(self, reader, saved):
         whole = saved_as(scan("Invoice"), "PNG")

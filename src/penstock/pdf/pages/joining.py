@@ -78,3 +78,8 @@ def _is_broken(upper: str, lower: str) -> bool:
     if upper[-1] != "-":
         return upper[-1] in _SOFT_HYPHENS
     return lower[0].islower() and _BROKEN_WORD.search(upper[-40:]) is not None
+
+
+def weight(text: str) -> int:
+    """How much room it takes, in letters: a Chinese one counts double."""
+    return len(text) if text.isascii() else len(text) + sum(map(is_cjk, text))

@@ -7,12 +7,13 @@ page is left out: a stray word inside a table that no cell has becomes a paragra
 from bisect import bisect
 from statistics import median
 
+from penstock.pdf.pages.body import Body
 from penstock.pdf.pages.columns import regions
 from penstock.pdf.pages.furniture import looks_like_page_number
 from penstock.pdf.pages.joining import is_right_to_left
 from penstock.pdf.pages.lines import Item, lines_of, placed, text_items
 from penstock.pdf.pages.model import Block, BlockKind, Box, Image, Page, Span, Table
-from penstock.pdf.pages.paragraphs import Body, Draft, drafts_of
+from penstock.pdf.pages.paragraphs import Draft, drafts_of
 
 
 def arrange(page: Page, body_size: float | None = None) -> None:

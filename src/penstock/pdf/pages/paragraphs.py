@@ -3,48 +3,21 @@
 Invariant: the blocks hold the lines in their order, each once.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 from penstock.pdf.pages import marks
-from penstock.pdf.pages.joining import is_cjk, join_lines
-from penstock.pdf.pages.lines import Item, Line
-from penstock.pdf.pages.model import BlockKind, Span
+from penstock.pdf.pages.body import Body
+from penstock.pdf.pages.joining import is_cjk, join_lines, weight
+from penstock.pdf.pages.lines import Line
+from penstock.pdf.pages.model import BlockKind
 
 _SENTENCE_ENDS = (".", "。", "！", "？", "!", "?", "；", ";", ":", "：", "”", "…")
 _NO_HEADING_ENDS = ("。", "；", "，", "、", ",", ";", ":", "：", ".")
 _LONGEST_HEADING = 120  # letters; a Chinese one counts double
 _LONGEST_NUMBERED = 60  # of a heading that only its number makes one
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """The letters of running text: what headings stand out from."""
-
-    em: float
-    common: frozenset[float]  # sizes too frequent to be headings', rounded
-
-    @classmethod
-    def of(cls, items: Sequence[Item], em: float | None = None) -> "Body":
-        letters: Counter[float] = Counter()
-        for item in items:
-            if isinstance(item.thing, Span):
-                letters[_rounded(item.em)] += len(item.thing.text)
-        if not letters:
-            return cls(em or 10.0, frozenset())
-        most = max(letters.values())
-        usual = max(size for size, count in letters.items() if count == most)
-        return cls(em or max(usual, 0.1), frozenset(size for size, count in letters.items() if count * 3 > most))
-
-    def ratio(self, line: Line) -> float:
-        """How large a line is beside running text, where its size says something."""
-        ratio = line.em / self.em
-        if line.is_recognised:  # heights of recognised lines vary by what letters are in them
-            return ratio if ratio >= 1.3 else 1.0
-        return 1.0 if _rounded(line.em) in self.common and ratio < 2 else ratio
 
 
 @dataclass(eq=False)
@@ -73,7 +46,7 @@ def drafts_of(lines: Sequence[Line], body: Body) -> list[Draft]:
         else:
             drafts.append(fresh)
     for draft in drafts:
-        if draft.kind is BlockKind.HEADING and (len(draft.lines) > 4 or _weight(draft.text) > 2 * _LONGEST_HEADING):
+        if draft.kind is BlockKind.HEADING and (len(draft.lines) > 4 or weight(draft.text) > 2 * _LONGEST_HEADING):
             draft.kind, draft.level = BlockKind.PARAGRAPH, 0
     return drafts
 
@@ -88,10 +61,6 @@ class _Setting:
 
     def is_full(self, line: Line) -> bool:
         return line.x1 > self.right - 2.5 * line.em
-
-
-def _rounded(em: float) -> float:
-    return round(em * 2) / 2
 
 
 def _usual_gap(lines: Sequence[Line], body: Body) -> float:
@@ -134,17 +103,13 @@ def _heading_level(lines: Sequence[Line], at: int, usual: _Setting) -> int:
         return 0
     if line.is_bold:
         return numbered or 4
-    return numbered if marks.heads_by_number(text) and _weight(text) <= _LONGEST_NUMBERED else 0
+    return numbered if marks.heads_by_number(text) and weight(text) <= _LONGEST_NUMBERED else 0
 
 
 def _could_head(text: str) -> bool:
     letters = sum(map(str.isalpha, text))
     seen = len(text) - text.count(" ")
-    return letters >= 2 and letters * 2.5 > seen and _weight(text) <= _LONGEST_HEADING and text[-1] not in "。；，,;"
-
-
-def _weight(text: str) -> int:
-    return len(text) if text.isascii() else len(text) + sum(map(is_cjk, text))
+    return letters >= 2 and letters * 2.5 > seen and weight(text) <= _LONGEST_HEADING and text[-1] not in "。；，,;"
 
 
 def _stands_alone(lines: Sequence[Line], at: int, usual: _Setting) -> bool:

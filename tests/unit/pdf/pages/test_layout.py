@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.sheets import HEIGHT, WIDTH, Sheet, box
 
 from penstock.pdf.pages.layout import arrange
-from penstock.pdf.pages.model import Block, BlockKind, Box, Cell, Image, Origin, Page, Span, Table
+from penstock.pdf.pages.model import BlockKind, Box, Cell, Image, Origin, Page, Span, Table
 
 HEADING, PARAGRAPH, ITEM = BlockKind.HEADING, BlockKind.PARAGRAPH, BlockKind.LIST_ITEM
 TABLE, IMAGE, FURNITURE = BlockKind.TABLE, BlockKind.IMAGE, BlockKind.FURNITURE
@@ -282,76 +282,6 @@ class TestParagraphs:
         for at, word in enumerate(["مضخة", "مياه", "صناعية"]):
             sheet.text(400 - 60 * at, 100, word, width=50)
         assert sheet.texts() == ["مضخة مياه صناعية"]
-
-
-class TestHeadings:
-    BODY = (
-        "The text of the page is set in letters of ten points and",
-        "there is a good deal of it, so that it is the usual size.",
-    )
-
-    def heading(self, words: str, size: float = 10, **more: object) -> Block:
-        sheet = Sheet()
-        sheet.lines(50, 60, list(self.BODY))
-        sheet.text(50, 110, words, size, **more)
-        sheet.lines(50, 140, [*self.BODY, *self.BODY])
-        return sheet.blocks()[1]
-
-    @pytest.mark.parametrize(
-        ("words", "size", "bold", "level"),
-        [
-            ("Our products", 20, False, 1),
-            ("Our products", 14, False, 2),
-            ("Our products", 12, False, 3),
-            ("Our products", 10, True, 4),
-            ("1.2 Sizes and weights", 10, False, 3),
-            ("1.2.3 Sizes and weights", 10, True, 4),
-            ("第三章 产品说明", 10, False, 1),
-            ("一、产品说明", 10, False, 2),
-            ("（二）产品说明", 10, False, 3),
-            ("2. Sizes", 14, False, 2),
-        ],
-    )
-    def test_by_size_weight_or_number(self, words: str, size: float, bold: bool, level: int):
-        block = self.heading(words, size, is_bold=bold)
-        assert (block.kind, block.text, block.level) == (HEADING, words, level)
-
-    @pytest.mark.parametrize(
-        ("words", "size"),
-        [
-            ("¥ 1,299.00", 20),
-            ("一、水泵的流量应当符合下列规定。", 10),
-            ("Figure 3: Weights", 10),
-            ("1.2 kg of it, dry,", 10),
-            ("• Sizes", 14),
-        ],
-    )
-    def test_what_is_none(self, words: str, size: float):
-        assert self.heading(words, size, is_bold=size == 10).kind is not HEADING
-
-    def test_a_title_over_two_lines_is_one(self):
-        sheet = Sheet()
-        sheet.lines(50, 60, ["A general catalogue of our pumps and", "valves"], size=18)
-        sheet.lines(50, 140, [*self.BODY, *self.BODY])
-        assert sheet.told()[0] == (HEADING, "A general catalogue of our pumps and valves")
-
-    def test_bold_words_inside_a_paragraph_are_none(self):
-        sheet = Sheet()
-        lines = [
-            "The paragraph begins here and goes on in the next line",
-            "which is bold from its beginning to its very end, and",
-            "is followed by one that is not.",
-        ]
-        for row, line in enumerate(lines):
-            sheet.text(50, 60 + 13 * row, line, is_bold=row == 1)
-        assert sheet.told() == [(PARAGRAPH, " ".join(lines))]
-
-    def test_letters_that_most_of_the_page_is_set_in_are_no_headings(self):
-        sheet = Sheet()
-        for row in range(12):
-            sheet.text(50, 60 + 50 * row, f"Pump number {row} here", 14)
-            sheet.text(50, 80 + 50 * row, "small words of it here", 8)
-        assert HEADING not in [kind for kind, _ in sheet.told()]
 
 
 class TestTables:
