@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from tests.support.direct_system import DirectSystem, running_system
 from tests.support.edge import token
 from tests.support.phones import recorded
-from tests.support.programs import environment
+from tests.support.shells import Shell
 from tests.support.terminals import Terminal
 
 CHUNK = 256 * 1024
@@ -40,46 +39,16 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-class Shell:
-    """Where a person types."""
-
-    def __init__(self, system: DirectSystem, directory: Path) -> None:
-        self._server = ["--server", system.serve.address, "--token", token(seconds=600), "--chunk-size", "256KiB"]
-        self.notes = directory / "state" / "penstock" / "uploads"
-        self.env = environment(XDG_STATE_HOME=str(directory / "state"))
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "penstock", "send", *arguments, *self._server]
-
-    def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        command = self.command(*arguments)
-        return subprocess.run(command, env=self.env | env, capture_output=True, text=True, timeout=60, check=False)
-
-    def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments), env=self.env | env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def chinese(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(*arguments, LANG="zh_CN.UTF-8")
-
-
 @pytest.fixture
 def shell(system: DirectSystem, tmp_path: Path) -> Shell:
-    return Shell(system, tmp_path)
+    server = ["--server", system.serve.address, "--token", token(seconds=600), "--chunk-size", "256KiB"]
+    return Shell(tmp_path, ["send"], server)
 
 
 @pytest.fixture
 def terminal(shell: Shell) -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def start(*arguments: str) -> Terminal:
-        opened.append(Terminal(shell.command(*arguments), shell.env))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close()
+    with shell.terminals() as start:
+        yield start
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

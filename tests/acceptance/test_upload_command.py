@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from tests.support.cutting_proxy import CuttingProxy
 from tests.support.pdfs import document as one_page
 from tests.support.pdfs import stream
 from tests.support.places import open_directory
-from tests.support.programs import environment
+from tests.support.shells import Shell
 from tests.support.terminals import Terminal
 from tests.support.ups import Up
 
@@ -55,43 +54,20 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-class Shell:
-    """Where a person types: commands find the `up` of this machine by its data directory."""
-
-    def __init__(self, up: Up, directory: Path) -> None:
-        self._data = ["--data", str(up.home)]
-        self.env = environment(XDG_STATE_HOME=str(directory / "state"), PYTHONDONTWRITEBYTECODE="1")
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "penstock", *arguments, *self._data]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments), env=self.env, capture_output=True, text=True, timeout=40, check=False
-        )
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments), env=self.env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+def shell_beside(up: Up, directory: Path) -> Shell:
+    """Commands find the `up` of this machine by its data directory."""
+    return Shell(directory, after=["--data", str(up.home)], PYTHONDONTWRITEBYTECODE="1")
 
 
 @pytest.fixture
 def shell(up: Up, tmp_path: Path) -> Shell:
-    return Shell(up, tmp_path)
+    return shell_beside(up, tmp_path)
 
 
 @pytest.fixture
 def terminal(shell: Shell) -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def start(*arguments: str) -> Terminal:
-        opened.append(Terminal(shell.command(*arguments), shell.env))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close()
+    with shell.terminals() as start:
+        yield start
 
 
 def arrived(up: Up, upload_id: str) -> bytes:
@@ -214,7 +190,7 @@ def job(up: Up, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("job")
     path = directory / "spring.pdf"
     path.write_bytes(pdf(SIZE))
-    done = Shell(up, directory).run("upload", str(path), "--category", "furniture", "--json")
+    done = shell_beside(up, directory).run("upload", str(path), "--category", "furniture", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return {**document(done)["job"], "path": path}
 

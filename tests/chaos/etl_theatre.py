@@ -5,7 +5,9 @@ Whoever is to die or to be stopped over a scene works on that scene alone; one o
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.extraction.desk import EtlDesk
@@ -123,3 +125,13 @@ class Theatre:
     def seen(self, scene: Scene) -> tuple[Any, ...]:
         """Everything that a late worker could spoil."""
         return self.stage.row(scene.task_id), self.stage.files(scene.task_id), self.stage.look(scene.task_id)
+
+
+def opened_theatre(home: Path) -> Iterator[Theatre]:
+    """For a fixture: closed with all that was started in it."""
+    stage = EtlStage(home)
+    stage.open()
+    try:
+        yield Theatre(stage)
+    finally:
+        stage.close()

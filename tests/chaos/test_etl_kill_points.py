@@ -14,7 +14,7 @@ import pytest
 from penstock.extraction.states import Stage
 from penstock.extraction.submit import Submission, submit
 from tests.chaos.etl_stage import EtlStage
-from tests.chaos.etl_theatre import TOTAL, Scene, Theatre
+from tests.chaos.etl_theatre import TOTAL, Scene, Theatre, opened_theatre
 from tests.standins.openai_like import Asked, completion, http, says
 from tests.support.etl import ALICE
 from tests.support.pdfs import text_pages
@@ -48,12 +48,7 @@ SUBMITTED_TWICE = {"mineru.submitted"}  # an errand that nobody sends a file to 
 
 @pytest.fixture(scope="module")
 def theatre(module_home: Path) -> Iterator[Theatre]:
-    stage = EtlStage(module_home)
-    stage.open()
-    try:
-        yield Theatre(stage)
-    finally:
-        stage.close()
+    yield from opened_theatre(module_home)
 
 
 @pytest.mark.timeout(240)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.etl_stage import EtlStage
-from tests.chaos.etl_theatre import Scene, Theatre
+from tests.chaos.etl_theatre import Scene, Theatre, opened_theatre
 from tests.chaos.etl_watcher import Watcher
 from tests.standins.mineru import Mineru
 
@@ -21,12 +20,7 @@ TROUBLES = {
 
 @pytest.fixture(scope="module")
 def theatre(module_home: Path) -> Iterator[Theatre]:
-    stage = EtlStage(module_home)
-    stage.open()
-    try:
-        yield Theatre(stage)
-    finally:
-        stage.close()
+    yield from opened_theatre(module_home)
 
 
 @pytest.mark.timeout(180)

@@ -6,8 +6,9 @@ Tasks live in the server's memory: after a restart, or a day, it says 404.
 from pathlib import Path
 
 from penstock.extraction.providers.mineru.families.forms import parse_form
+from penstock.extraction.providers.mineru.families.tasks import known, ticket_of
 from penstock.extraction.providers.mineru.family import Look, Order, Ticket
-from penstock.extraction.providers.mineru.refusals import ParseFailed, TaskLost, for_status, not_understood
+from penstock.extraction.providers.mineru.refusals import ParseFailed, for_status, not_understood
 from penstock.extraction.providers.mineru.settings import MineruSettings
 from penstock.extraction.providers.mineru.web import Answer, Web
 
@@ -22,22 +23,12 @@ class Version3:
 
     async def submit(self, order: Order) -> Ticket:
         answer = await self._web.ask("POST", f"{self._root}/tasks", parse_form(order, self._settings))
-        if answer.status in {404, 405}:
-            raise TaskLost
-        if answer.status != 202:
-            raise self._refusal(answer)
-        if not isinstance(answer["task_id"], str):
-            raise not_understood("NO_TASK_ID")
-        return {"id": answer["task_id"]}
+        return ticket_of(answer, self._refusal)
 
     async def deliver(self, order: Order, ticket: Ticket) -> None: ...
 
     async def look(self, order: Order, ticket: Ticket) -> Look:  # noqa: ARG002
-        answer = await self._web.ask("GET", f"{self._root}/tasks/{ticket['id']}")
-        if answer.status == 404:
-            raise TaskLost
-        if answer.status != 200:
-            raise self._refusal(answer)
+        answer = known(await self._web.ask("GET", f"{self._root}/tasks/{ticket['id']}"), self._refusal)
         state = answer["status"]
         if state == "failed":
             raise ParseFailed("failed", self._web.hushed(answer["error"]))
@@ -47,12 +38,9 @@ class Version3:
 
     async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002
         answer = await self._web.ask_for_result("GET", f"{self._root}/tasks/{ticket['id']}/result", into)
-        if answer.status == 404:
-            raise TaskLost
         if answer.status == 409:
             raise ParseFailed("failed", self._web.hushed(answer["error"]))
-        if answer.status != 200:
-            raise self._refusal(answer)
+        known(answer, self._refusal)
 
     def _refusal(self, answer: Answer) -> Exception:
         return for_status(answer.status, None, self._web.hushed(answer["detail"] or answer["error"]))

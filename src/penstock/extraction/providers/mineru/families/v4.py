@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from penstock.extraction.providers.mineru.families.tasks import known, ticket_of
 from penstock.extraction.providers.mineru.family import Look, Order, Ticket
 from penstock.extraction.providers.mineru.refusals import (
     ParseFailed,
@@ -33,33 +34,19 @@ class Version4:
         if not order.part.is_whole:
             query.append(("page_range", order.part.label))
         answer = await self._web.ask("POST", f"{self._root}/tasks", Sent(query=query, raw=order.document.path))
-        if answer.status in {404, 405}:
-            raise TaskLost
-        if answer.status != 202:
-            raise self._refusal(answer)
-        if not isinstance(answer["task_id"], str):
-            raise not_understood("NO_TASK_ID")
-        return {"id": answer["task_id"]}
+        return ticket_of(answer, self._refusal)
 
     async def deliver(self, order: Order, ticket: Ticket) -> None: ...
 
     async def look(self, order: Order, ticket: Ticket) -> Look:  # noqa: ARG002
-        answer = await self._web.ask("GET", f"{self._root}/tasks/{ticket['id']}")
-        if answer.status == 404:
-            raise TaskLost
-        if answer.status != 200:
-            raise self._refusal(answer)
-        return self._seen(answer)
+        return self._seen(known(await self._web.ask("GET", f"{self._root}/tasks/{ticket['id']}"), self._refusal))
 
     async def fetch(self, order: Order, ticket: Ticket, look: Look, into: Path) -> None:  # noqa: ARG002
         where = f"{self._root}/tasks/{ticket['id']}/result"
         answer = await self._web.ask_for_result("GET", where, into, Sent(query=[("response_format", "zip")]))
-        if answer.status == 404:
-            raise TaskLost
         if answer.status == 409:
             self._seen(answer)
-        if answer.status != 200:
-            raise self._refusal(answer)
+        known(answer, self._refusal)
 
     def _seen(self, answer: Answer) -> Look:
         state = answer["status"]
