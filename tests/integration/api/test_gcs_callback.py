@@ -90,6 +90,13 @@ class TestWhoIsLetIn:
         answer = await server.post(PATH, content=pieces(), headers=pusher.headers())
         assert (answer.status_code, answer.json()["code"]) == (413, "REQUEST_TOO_LARGE")
 
+    async def test_a_message_may_have_a_mebibyte_and_not_a_byte_more(self, server, pusher):
+        answer = await server.post(PATH, content=b"x" * LARGEST_BODY, headers=pusher.headers())
+        assert answer.status_code != 413
+        answer = await server.post(PATH, content=b"x" * (LARGEST_BODY + 1), headers=pusher.headers())
+        assert (answer.status_code, answer.json()["code"]) == (413, "REQUEST_TOO_LARGE")
+        assert LARGEST_BODY == 1 << 20
+
 
 class TestAnswers:
     async def test_the_file_is_there_and_a_repeat_changes_nothing(self, server, facts, database, pusher):

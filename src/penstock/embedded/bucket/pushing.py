@@ -133,7 +133,7 @@ class Pusher:
                 await in_thread(self._ledger.told, due.notice)
                 return
             if not is_heard and due.attempts >= self._settings.push_attempts:
-                await self._give_up(due)
+                await self._give_up(due, answer)
                 return
         except OSError as failure:
             log.warning("bucket.disk_trouble", reason=failure.strerror)
@@ -160,9 +160,10 @@ class Pusher:
             return type(failure).__name__
         return answer.status_code
 
-    async def _give_up(self, due: _Due) -> None:
+    async def _give_up(self, due: _Due, answer: int | str) -> None:
         metrics.PUSHED.labels("given_up").inc()
-        log.error("bucket.notification_given_up", object=due.notice.object.name, attempts=due.attempts)
+        name, attempts = due.notice.object.name, due.attempts
+        log.error("bucket.notification_given_up", object=name, attempts=attempts, answer=answer)
         await in_thread(self._shelf.bury, due.notice.id, encode(due.notice))
         await in_thread(self._ledger.told, due.notice)
 

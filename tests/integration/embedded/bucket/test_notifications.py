@@ -6,6 +6,7 @@ import jwt
 import msgspec
 import pytest
 from jwt import PyJWK
+from structlog.testing import capture_logs
 from tests.support.bucket import NAME, BucketThread, Listener, listening, until
 
 
@@ -83,6 +84,23 @@ class TestTryingAgain:
             bucket.send("next", b"x")
             told(listener)
             assert listener.names() == ["next"]
+
+    def test_one_that_is_always_too_large_is_laid_aside_after_its_tries_and_it_is_said_why(self, tmp_path, name):
+        with (
+            listening() as listener,
+            capture_logs() as said,
+            BucketThread(tmp_path, push_url=listener.url, push_attempts=3, push_wait=0.01) as bucket,
+        ):
+            listener.answers.extend([413] * 9)
+            bucket.send(name, b"x")
+            record = next((tmp_path / "bucket" / "objects").iterdir())
+            until(lambda: not msgspec.json.decode(record.read_bytes())["notices"], "it was laid aside")
+            listener.answers.clear()
+            bucket.send("next", b"x")
+            until(lambda: "next" in listener.names(), "the next is told")
+            assert listener.names() == [name] * 3 + ["next"]
+        (given_up,) = [each for each in said if each["event"] == "bucket.notification_given_up"]
+        assert (given_up["object"], given_up["attempts"], given_up["answer"]) == (name, 3, 413)
 
     def test_what_was_not_heard_before_a_restart(self, tmp_path, name):
         with listening() as gone:
