@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GENERATED = re.compile(r"_pb2(_grpc)?\.py$")  # by the proto compiler: its style is its own
 SOURCES = sorted(path for path in (ROOT / "src").rglob("*.py") if not GENERATED.search(path.name))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 MAX_FUNCTION = 50
 MAX_FILE = 400
 MAX_PARAMETERS = 5
@@ -43,6 +44,10 @@ class TestSizes:
             if length > MAX_FUNCTION and where not in ALLOWED_LONG:
                 too_long.append(f"{where}: {length} lines")
         assert too_long == []
+
+    def test_a_file_of_tests_stays_small_too(self):
+        lengths = {name_of(path): len(path.read_text().splitlines()) for path in TESTS}
+        assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE} == {}
 
     def test_the_allow_list_names_only_what_exists_and_needs_it(self):
         for entry in ALLOWED_LONG:

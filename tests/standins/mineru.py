@@ -8,9 +8,6 @@ Unknown fields and query keys are refused. State is in memory. `GET /_calls` tel
 """
 
 import asyncio
-import email.parser
-import email.policy
-import io
 import json
 import sys
 from collections import Counter
@@ -20,9 +17,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import parse_qs
 
-import pikepdf
-
 from tests.standins import mineru_results as results
+from tests.standins.mineru_requests import error_4, form_of, good, numbers_of, pages_of
 from tests.standins.wire import Connection, Request, Response, as_json, as_text
 
 TOKEN = "standin-token-7Hq2"
@@ -145,7 +141,7 @@ class Mineru:
         if isinstance(fault, str) or fault < 0:
             return as_json({"code": fault, "msg": self.behaviour.message, "trace_id": "t", "data": None})
         if self.family == "v4":
-            return _error4(fault, "engine_error", "server_shutting_down", self.behaviour.message)
+            return error_4(fault, "engine_error", "server_shutting_down", self.behaviour.message)
         return as_json({"detail": self.behaviour.message}, fault)
 
     def _state(self, task: Task) -> str:
@@ -182,9 +178,9 @@ class Mineru:
             return as_json({"code": -10002, "msg": f"unknown: {sorted(unknown)}", "trace_id": "t", "data": None})
         batch = f"batch-{len(self.tasks) + 1}"
         file = asked["files"][0]
-        self.tasks[batch] = Task(file["name"], _range(file.get("page_ranges", "")), data_id=file["data_id"])
+        self.tasks[batch] = Task(file["name"], numbers_of(file.get("page_ranges", "")), data_id=file["data_id"])
         link = self.behaviour.upload_link or f"{self.url}/upload/{batch}?signature=s1gned"
-        return _good({"batch_id": batch, "file_urls": [link]})
+        return good({"batch_id": batch, "file_urls": [link]})
 
     def _uploaded(self, request: Request) -> Response:
         task = self.tasks.get(request.path.rpartition("/")[2])
@@ -226,7 +222,7 @@ class Mineru:
             "full_zip_url": "https://example.com/x.zip",
             "data_id": "no",
         }
-        return _good({"batch_id": batch, "extract_result": [decoy, row, decoy] if self.behaviour.decoys else [row]})
+        return good({"batch_id": batch, "extract_result": [decoy, row, decoy] if self.behaviour.decoys else [row]})
 
     # Self-hosted
 
@@ -268,7 +264,7 @@ class Mineru:
         if request.path == "/v1/health":
             return as_json({"status": "ok", "version": "4.0.12", "features": {"sources": ["inline"]}})
         if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
-            return _error4(401, "authentication_error", "invalid_api_key", "Invalid API key")
+            return error_4(401, "authentication_error", "invalid_api_key", "Invalid API key")
         if (request.method, request.path) == ("POST", "/v1/tasks"):
             return self._submitted4(request)
         name = request.path.removeprefix("/v1/tasks/")
@@ -276,18 +272,18 @@ class Mineru:
         if request.method != "GET" or not request.path.startswith("/v1/tasks/"):
             return as_json(_ABSENT, 404)
         if task is None:
-            return _error4(404, "invalid_request_error", "job_not_found", "no such job")
+            return error_4(404, "invalid_request_error", "job_not_found", "no such job")
         if kind == "result":
-            return self._zip(task) if request.query == {"response_format": "zip"} else _error4(400, "x", "bad", "query")
+            return self._zip(task) if request.query == {"response_format": "zip"} else error_4(400, "x", "bad", "query")
         return as_json(self._told4(name, self._state(task)))
 
     def _submitted4(self, request: Request) -> Response:
         query = parse_qs(request.raw_query, strict_parsing=True)
         if query.keys() - _QUERY_4 or "filename" not in query or "zip" not in query.get("output_formats", []):
-            return _error4(400, "invalid_request_error", "invalid_request", f"{sorted(query)}")
+            return error_4(400, "invalid_request_error", "invalid_request", f"{sorted(query)}")
         if request.headers.get("content-type") != "application/octet-stream":
-            return _error4(415, "invalid_request_error", "invalid_request", "use application/octet-stream")
-        task = Task(query["filename"][0], _range(query.get("page_range", [""])[0]))
+            return error_4(415, "invalid_request_error", "invalid_request", "use application/octet-stream")
+        task = Task(query["filename"][0], numbers_of(query.get("page_range", [""])[0]))
         self._take(task, request.body)
         return as_json(self._told4(self._kept(task), "queued"), 202)
 
@@ -310,7 +306,7 @@ class Mineru:
     # Common
 
     def _form_task(self, request: Request, known: set[str]) -> "Task | Response":
-        values, file = _form(request)
+        values, file = form_of(request)
         if values.keys() - known or file is None:
             return as_json({"detail": f"unknown: {sorted(values.keys() - known)}"}, 422)
         task = Task("doc", [])
@@ -325,7 +321,7 @@ class Mineru:
         return task_id
 
     def _take(self, task: Task, body: bytes) -> None:
-        task.total = _pages(body)
+        task.total = pages_of(body)
         task.numbers = task.numbers or list(range(1, task.total + 1))
 
     def _zip(self, task: Task) -> Response:
@@ -355,41 +351,6 @@ class Mineru:
 def mineru(family: str, **options: Any) -> Any:
     """A context manager that serves one family in this process."""
     return Mineru(family, **options).running()
-
-
-def _form(request: Request) -> tuple[dict[str, str], bytes | None]:
-    head = f"Content-Type: {request.headers.get('content-type', '')}\r\n\r\n".encode()
-    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
-    values, file = {}, None
-    for part in message.iter_parts():
-        name = part.get_param("name", header="content-disposition")
-        if name == "files":
-            file = part.get_payload(decode=True)
-        else:
-            values[str(name)] = part.get_payload(decode=True).decode()
-    return values, file
-
-
-def _pages(body: bytes) -> int:
-    if not body.startswith(b"%PDF-"):
-        return 1
-    with pikepdf.open(io.BytesIO(body)) as document:
-        return len(document.pages)
-
-
-def _range(text: str) -> list[int]:
-    if not text:
-        return []
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
-
-
-def _good(data: dict[str, Any]) -> Response:
-    return as_json({"code": 0, "data": data, "msg": "ok", "trace_id": "t"})
-
-
-def _error4(status: int, kind: str, code: str, message: str) -> Response:
-    return as_json({"error": {"type": kind, "code": code, "message": message, "param": None}}, status)
 
 
 async def _serve(family: str) -> None:

@@ -1,16 +1,10 @@
-"""Logs, traces and metrics as they leave a process."""
+"""Traces that lead through a process and on to the next, and to a collector if there is one."""
 
-import asyncio
 import gzip
-import io
-import json
-import logging
 import os
-import re
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,19 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from tests.support.log_lines import MASKER, Lines, logging_to
 
 from penstock.kernel.telemetry import (
-    LogFormat,
-    LogLevel,
-    Masker,
     TelemetrySettings,
     TraceMiddleware,
-    bound,
-    configure_logging,
     configure_tracing,
     continued,
     current_trace_id,
@@ -39,143 +28,7 @@ from penstock.kernel.telemetry import (
     with_traceparent,
 )
 
-MASKER = Masker(b"test")
-SOURCE = str(Path(__file__).parents[3] / "src")
-
-
-@pytest.fixture(autouse=True)
-def logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
-    configure_tracing("test", "w", TelemetrySettings(), masker=MASKER)
-
-
-class Lines(io.StringIO):
-    """What was written, line by line."""
-
-    def __init__(self, *, terminal: bool = False) -> None:
-        super().__init__()
-        self._terminal = terminal
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.getvalue().splitlines()]
-
-
-def logging_to(lines: Lines, **settings: Any) -> structlog.stdlib.BoundLogger:
-    configure_logging("serve", "host-1", TelemetrySettings(**settings), masker=MASKER, stream=lines)
-    logger: structlog.stdlib.BoundLogger = structlog.get_logger("penstock.test")
-    return logger
-
-
-class TestLogging:
-    def test_a_line_is_one_json_object_with_its_context(self):
-        lines = Lines()
-        log = logging_to(lines)
-        with bound(request_id="r-1", job_id=None):
-            log.info("page done", page=3, tags=["a"])
-        [record] = lines.records
-        assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:.]+Z", record.pop("timestamp"))
-        assert record == {
-            "level": "info",
-            "event": "page done",
-            "logger": "penstock.test",
-            "role": "serve",
-            "worker_id": "host-1",
-            "request_id": "r-1",
-            "page": 3,
-            "tags": ["a"],
-        }
-
-    def test_lines_go_to_stderr_as_it_is_now(self, monkeypatch):
-        configure_logging("serve", "host-1", TelemetrySettings(), masker=MASKER)
-        later = Lines()
-        monkeypatch.setattr(sys, "stderr", later)
-        structlog.get_logger("penstock.test").info("said")
-        assert [record["event"] for record in later.records] == ["said"]
-
-    def test_libraries_speak_through_the_same_pipeline(self):
-        lines = Lines()
-        library = logging.getLogger("arq.worker")
-        library.addHandler(logging.StreamHandler(io.StringIO()))  # as libraries do
-        library.propagate = False
-        logging_to(lines)
-        with bound(request_id="r-1"):
-            library.warning("job %s failed for %s", 5, "bob@example.com", extra={"queue": "q"})
-        [record] = lines.records
-        assert record["event"].startswith("job 5 failed for <email#")
-        assert (record["logger"], record["level"], record["request_id"]) == ("arq.worker", "warning", "r-1")
-        assert (record["role"], record["queue"]) == ("serve", "q")
-
-    def test_secrets_in_values_exceptions_and_stacks_are_masked(self):
-        lines = Lines()
-        log = logging_to(lines)
-        try:
-            fail("cannot reach redis://:hunter2@host and bob@example.com")
-        except ValueError:
-            log.exception("failed with token=hunter2", headers={"Authorization": "Bearer hunter2"})
-            logging.getLogger("redis").exception("again, password=%s", "hunter2")
-        first, second = lines.records
-        assert "hunter2" not in lines.getvalue()
-        assert "bob@example" not in lines.getvalue()
-        for record in (first, second):
-            assert "ValueError: cannot reach redis://<credentials#" in record["exception"]
-            assert "Traceback" in record["exception"]
-        assert first["headers"]["Authorization"].startswith("<secret#")
-
-    def test_what_is_below_the_level_is_not_written(self):
-        lines = Lines()
-        log = logging_to(lines, log_level=LogLevel.WARNING)
-        log.info("no")
-        logging.getLogger("other").info("no")
-        log.warning("yes")
-        assert [record["event"] for record in lines.records] == ["yes"]
-
-    @pytest.mark.parametrize(
-        ("chosen", "terminal", "is_json", "coloured"),
-        [
-            (LogFormat.AUTO, True, False, True),
-            (LogFormat.AUTO, False, True, False),
-            (LogFormat.JSON, True, True, False),
-            (LogFormat.CONSOLE, False, False, False),
-        ],
-    )
-    def test_people_get_readable_lines_and_machines_get_json(self, chosen, terminal, is_json, coloured):
-        lines = Lines(terminal=terminal)
-        log = logging_to(lines, log_format=chosen)
-        try:
-            fail("token=hunter2")
-        except ValueError:
-            log.exception("page done", page=3)
-        text = lines.getvalue()
-        assert text.startswith("{") is is_json
-        assert ("\x1b[" in text) is coloured
-        assert "page done" in text
-        assert "hunter2" not in text
-
-    async def test_what_is_bound_stays_with_its_task(self):
-        lines = Lines()
-        log = logging_to(lines)
-
-        async def work(name: str) -> None:
-            with bound(request_id=name):
-                await asyncio.sleep(0)
-                log.info(name)
-
-        await asyncio.gather(*(work(f"r{n}") for n in range(5)))
-        assert all(record["event"] == record["request_id"] for record in lines.records)
-        assert len(lines.records) == 5
-
-
-def fail(text: str) -> None:
-    raise ValueError(text)
+SOURCE = str(Path(__file__).parents[4] / "src")
 
 
 def recording(exporter: InMemorySpanExporter) -> Any:
@@ -358,59 +211,3 @@ class TestExporting:
             pass
         tracing.close()
         assert any("opentelemetry" in record["logger"] for record in lines.records)
-
-
-_COUNTING = """
-import os, sys
-from prometheus_client import Counter, Gauge
-Counter("penstock_test_things", "Things.").inc(2)
-Gauge("penstock_test_busy", "Busy.", multiprocess_mode="livesum").set(1)
-print(os.getpid(), flush=True)
-sys.stdin.read()
-"""
-
-_READING = """
-import sys
-from pathlib import Path
-from penstock.kernel.telemetry.metrics import exposition, metrics_server
-import urllib.request
-shown = exposition()
-with metrics_server(0) as port:
-    assert urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read() == shown
-print(shown.decode())
-"""
-
-
-class TestMetrics:
-    def test_one_process_answers_for_all_and_the_dead_are_forgotten(self, tmp_path):
-        environment = os.environ | {"PYTHONPATH": SOURCE, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-        start = [sys.executable, "-c", _COUNTING]
-        running = [
-            subprocess.Popen(start, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(2)
-        ]
-        for process in running:
-            process.stdout.readline()
-        both = self.read(environment)
-        assert "penstock_test_things_total 4.0" in both
-        assert "penstock_test_busy 2.0" in both
-        running[0].kill()
-        running[0].communicate()
-        one = self.read(environment)
-        assert "penstock_test_things_total 4.0" in one
-        assert "penstock_test_busy 1.0" in one
-        running[1].communicate("")
-
-    def read(self, environment: dict[str, str]) -> str:
-        command = [sys.executable, "-c", _READING]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-
-    def test_a_process_alone_answers_for_itself(self):
-        from prometheus_client import Counter
-
-        from penstock.kernel.telemetry.metrics import exposition, metrics_server
-
-        Counter("penstock_test_alone", "Alone.").inc()
-        assert b"penstock_test_alone_total 1.0" in exposition()
-        with metrics_server(0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            assert b"penstock_test_alone_total 1.0" in answer.read()
