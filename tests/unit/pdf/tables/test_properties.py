@@ -68,7 +68,7 @@ def moved(page: SetPage, scale: float, x: float, y: float) -> SetPage:
 
 
 class TestEveryTable:
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(pages())
     def test_its_cells_cover_the_grid_once(self, page):
         for table in tables(page):
@@ -80,7 +80,7 @@ class TestEveryTable:
             ]
             assert sorted(taken) == [(row, column) for row in range(table.rows) for column in range(table.columns)]
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(pages())
     def test_a_span_is_in_one_cell_at_most_and_a_cell_says_its_spans(self, page):
         texts = {span.id: span.text for span in page.spans}
@@ -90,7 +90,7 @@ class TestEveryTable:
             for cell in table.cells:
                 assert cell.text.replace(" ", "") == "".join(texts[each] for each in cell.spans)
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(pages())
     def test_boxes_of_cells_and_of_tables_do_not_overlap(self, page):
         found = tables(page)
@@ -103,7 +103,7 @@ class TestEveryTable:
 
 
 class TestTheSamePage:
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(pages(), st.randoms(use_true_random=False))
     def test_spans_and_rulings_in_any_order_give_the_same_tables(self, page, random):
         expected = tables(page)
@@ -111,7 +111,7 @@ class TestTheSamePage:
         random.shuffle(page.rulings)
         assert tables(page) == expected
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(
         pages(), st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([0.0, 64.0, 512.0]), st.sampled_from([0.0, 128.0])
     )
