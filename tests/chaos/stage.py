@@ -16,6 +16,7 @@ from tests.support import nursery
 from tests.support.nursery import Child
 
 ROOT = Path(__file__).parents[2]
+_NO_POWER_CUTS = {"fsync": "off"}  # the processes die here, never the machine: what was written is there
 
 _TABLES = """
 create table if not exists chaos_effects (id bigserial primary key, event_id bigint, entity text, step int);
@@ -32,7 +33,7 @@ class Stage:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.postgres = EmbeddedPostgres(home)
+        self.postgres = EmbeddedPostgres(home, settings=_NO_POWER_CUTS)
         self.redis = EmbeddedRedis(home)
         self.actors: dict[str, Any] = {}  # subprocess.Popen, or what behaves like it
         self.kills = 0
@@ -81,6 +82,7 @@ class Stage:
             "PENSTOCK_DELIVERY_MAX_ATTEMPTS": "1000",
             "PENSTOCK_STALL_SECONDS": "2",
             "PENSTOCK_SCHEDULER_LEASE_SECONDS": "2",
+            "PENSTOCK_SANDBOX_WORKERS": "1",
         }
 
     def kill(self, name: str) -> None:

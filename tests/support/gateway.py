@@ -39,6 +39,7 @@ class Gateway:
             "PENSTOCK_PORT": str(self.port),
             "PENSTOCK_GRPC_PORT": str(free_port()),
             "PENSTOCK_JWT_SECRET": SECRET,
+            "PENSTOCK_SANDBOX_WORKERS": "1",
             **settings,
         }
         self.process: Child | None = None
