@@ -26,14 +26,15 @@ class TestKilledAt:
         victim, other = POINTS[point], "worker" if POINTS[point] == "scheduler" else "scheduler"
         writer = Writer(stage.postgres.url, 1, [f"{point}-{n}" for n in range(4)], moves_per_second=40)
         writer.start()
-        stage.start("other", other)
+        soon = {"PENSTOCK_DELIVERY_LEASE_SECONDS": "1"}  # what the dead one held is free
+        stage.start("other", other, **soon)
         for round_ in range(2):
-            process = stage.start("victim", victim, PENSTOCK_FAILPOINT=f"{point}=kill@{round_ + 1}")
+            process = stage.start("victim", victim, PENSTOCK_FAILPOINT=f"{point}=kill@{round_ + 1}", **soon)
             process.wait(20)
             assert process.returncode == -9, stage.logs()
             stage.kills += 1
         writer.finish()
-        stage.start("victim", victim)
+        stage.start("victim", victim, **soon)
         stage.wait_for(lambda: settled(stage), 30, "outbox and deliveries empty")
         judge(stage, [writer])
 
