@@ -5,7 +5,6 @@ its own jobs.
 """
 
 import asyncio
-import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,11 +24,13 @@ from penstock.kernel.identity import Role
 from tests.standins.mineru import Behaviour, Mineru, mineru
 from tests.standins.openai_like import Asked, OpenAiLike, Says, completion, openai_like
 from tests.standins.openai_like import http as raw_answer
+from tests.support import nursery
 from tests.support.edge import SECRET, bearer
 from tests.support.emptying import empty
 from tests.support.etl import until
+from tests.support.nursery import Child
 from tests.support.places import open_directory
-from tests.support.programs import environment, start_python
+from tests.support.programs import environment
 from tests.support.tus import CHUNK, UPLOADS, metadata
 
 TASKS = "/api/v1/etl/tasks"
@@ -200,10 +201,8 @@ async def etl_world(database_url: str, redis_url: str) -> AsyncIterator[World]:
                 "PENSTOCK_MINERU_TOKEN": service.token,
             }
             log = home / "worker.log"
-            with log.open("w") as out:
-                worker = start_python(
-                    "-m", "penstock", "worker", stdout=out, stderr=out, env=environment(**settings), cwd=home
-                )
+            log.touch()
+            worker = nursery.penstock("worker", log=log, env=environment(**settings))
             connection.execute(AUDIT)
             try:
                 yield World(settings, model, service, stack, log)
@@ -213,8 +212,8 @@ async def etl_world(database_url: str, redis_url: str) -> AsyncIterator[World]:
                 empty(database_url)
 
 
-def _end(worker: "subprocess.Popen[str]") -> None:
-    worker.send_signal(signal.SIGTERM)
+def _end(worker: Child) -> None:
+    worker.terminate()
     try:
         worker.wait(20)
     except subprocess.TimeoutExpired:
