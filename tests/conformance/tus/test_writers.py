@@ -23,7 +23,8 @@ class Dribble:
     def __init__(self, wire: Wire, pieces: int = 2000) -> None:
         self._stop = threading.Event()
         self._wire = wire
-        self._thread = threading.Thread(target=self._go_on, args=(pieces,))
+        self._thread = threading.Thread(target=self._go_on)
+        self.pieces = pieces
         self.sent = 0
 
     def __enter__(self) -> Self:
@@ -34,9 +35,9 @@ class Dribble:
         self._stop.set()
         self._thread.join(10)
 
-    def _go_on(self, pieces: int) -> None:
+    def _go_on(self) -> None:
         with contextlib.suppress(OSError):
-            while self.sent < pieces and not self._stop.wait(0.005):
+            while self.sent < self.pieces and not self._stop.wait(0.005):
                 self._wire.send(b"x")
                 self.sent += 1
 
@@ -217,6 +218,7 @@ class TestAServerThatIsToldToStop:
                     time.sleep(0.01)
                 assert gateway.stop() == 0
                 assert _refused(wire, up_to=600)
+                assert slow.sent < slow.pieces, "it was waited for until it had sent everything"
         finally:
             gateway.start()
         kept = tus.head(path).offset

@@ -124,6 +124,10 @@ def fenced_off(upload: Upload) -> PenstockError:
     return PenstockError(error_codes.UPLOAD_LOCKED, upload_id=upload.upload_id, retry_after=1)
 
 
+def _stopping() -> PenstockError:
+    return PenstockError(error_codes.SERVICE_UNAVAILABLE, reason="the server is stopping", retry_after=1)
+
+
 class Writer:
     """One request's bytes on their way into one locked data file."""
 
@@ -146,6 +150,7 @@ class Writer:
         try:
             while (piece := await self._next(body)) is not None:
                 await self._gather(piece)
+                self._heed_the_end()
             return await self._end()
         except (PenstockError, ClientGone, asyncio.CancelledError):
             if self._checksum is None and not self._disk_failed:
@@ -270,8 +275,14 @@ class Writer:
         await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if stopping.done() and not coming.done():
             coming.cancel()
-            raise PenstockError(error_codes.SERVICE_UNAVAILABLE, reason="the server is stopping", retry_after=1)
+            raise _stopping()
         return coming.done()
+
+    def _heed_the_end(self) -> None:
+        """Who keeps sending is told to stop too, unless all is here, or what came would not count for its checksum."""
+        is_all_here = self._position + self._gathered_bytes == self._upload.length
+        if self._desk.stopping.done() and self._checksum is None and not is_all_here:
+            raise _stopping()
 
     async def _wait_parked(self, coming: "asyncio.Future[bytes | None]") -> None:
         patience = self._desk.settings.tus_chunk_timeout_sec.total_seconds()
