@@ -14,7 +14,7 @@ from psycopg import sql
 
 from penstock.kernel import json
 from penstock.kernel.db import Database, Tx, fetch_one
-from penstock.kernel.groupcommit import FAULTS, Row
+from penstock.kernel.groupcommit import Row, or_each_alone
 from penstock.kernel.outbox import COLUMNS, row_of
 from penstock.kernel.statemachine import Machine, Query, Step, event_of
 from penstock.kernel.together import Together
@@ -66,12 +66,7 @@ class Entering:
         return await fetch_one(tx, *self._query([one]))
 
     async def _enter_each(self, group: Sequence[Newcomer]) -> Sequence[Row | Exception]:
-        try:
-            return await self._enter_all(group)
-        except FAULTS as fault:
-            if len(group) == 1:
-                return [fault]
-        return [(await self._enter_each([one]))[0] for one in group]
+        return await or_each_alone(self._enter_all, group)
 
     async def _enter_all(self, group: Sequence[Newcomer]) -> Sequence[Row]:
         key = self._machine.key

@@ -1,24 +1,24 @@
 """Statements of many requests, sent together: one round trip and one commit for all that wait.
 
-A request hands in one statement and gets its first row. While a group is under way the next one gathers, so a lone
-statement never waits and a crowd shares. If a statement of a group is refused, nothing of the group is kept and
-each is run alone, so that a fault hits only the one that has it. Each is answered after its commit.
+A request hands in one statement and gets its first row. If a statement of a group is refused, nothing of the group is
+kept and each is run alone, so that a fault hits only the one that has it. Each is answered after its commit.
 """
 
-import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import psycopg
 
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.together import Together
 
 Row = dict[str, Any] | None
-Wish = tuple[str, Mapping[str, Any], "asyncio.Future[Row]"]
+Statement = tuple[str, Mapping[str, Any]]
+Wish = TypeVar("Wish")
 _MOST = 64
 # What is wrong with a statement: the server says so, or its values cannot be put into a message for it.
-FAULTS = (psycopg.Error, ValueError, TypeError)
+_FAULTS = (psycopg.Error, ValueError, TypeError)
 
 
 class GroupCommit:
@@ -26,56 +26,45 @@ class GroupCommit:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: list[Wish] = []
-        self._running: asyncio.Task[None] | None = None
+        self._crowd = Together(self._run_each, most=_MOST)
 
     async def run(self, query: str, values: Mapping[str, Any]) -> Row:
         """The first row of the statement, committed; None when it has none."""
-        answer: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        self._waiting.append((query, values, answer))
-        if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._run_groups(), name="group commit")
-        return await answer
+        return await self._crowd.ask((query, values))
 
-    async def _run_groups(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-            try:
-                await self._run_group(group)
-            except FAULTS:
-                for one in group:
-                    await self._run_alone(one)
-            except PenstockError as away:  # what became of the group nobody knows: it must not be run again
-                for _, _, answer in group:
-                    _fail(answer, away)
+    async def _run_each(self, group: Sequence[Statement]) -> Sequence[Row | Exception]:
+        return await or_each_alone(self._run_group, group)
 
-    async def _run_group(self, group: list[Wish]) -> None:
+    async def _run_group(self, group: Sequence[Statement]) -> Sequence[Row]:
         async with self._database.statement() as connection:
             if len(group) == 1:
-                rows = [await (await connection.execute(*group[0][:2], prepare=True)).fetchone()]
-            else:
-                rows = await _together(connection, group)
-        for (_, _, answer), row in zip(group, rows, strict=True):
-            if not answer.done():  # the request may have been cut off
-                answer.set_result(row)
+                return [await (await connection.execute(*group[0], prepare=True)).fetchone()]
+            return await _in_one_trip(connection, group)
 
-    async def _run_alone(self, one: Wish) -> None:
+
+async def or_each_alone(
+    run: Callable[[Sequence[Wish]], Awaitable[Sequence[Row]]], group: Sequence[Wish]
+) -> Sequence[Row | Exception]:
+    """What became of each. Where the database went away nobody knows, so what was sent is not sent again."""
+    try:
+        return await run(group)
+    except _FAULTS as fault:
+        if len(group) == 1:
+            return [fault]
+    found: list[Row | Exception] = []
+    for one in group:
         try:
-            await self._run_group([one])
-        except (*FAULTS, PenstockError) as failure:
-            _fail(one[2], failure)
+            found += await run([one])
+        except (*_FAULTS, PenstockError) as failure:
+            found.append(failure)
+    return found
 
 
-async def _together(connection: Tx, group: list[Wish]) -> list[Row]:
+async def _in_one_trip(connection: Tx, group: Sequence[Statement]) -> list[Row]:
     async with connection.pipeline():
         try:
-            cursors = [await connection.execute(query, values, prepare=True) for query, values, _ in group]
+            cursors = [await connection.execute(query, values, prepare=True) for query, values in group]
         except BaseException:  # the end of a pipeline commits what was sent, unless something in it fails
             await connection.execute("select 1 / 0")
             raise
     return [await cursor.fetchone() for cursor in cursors]
-
-
-def _fail(answer: "asyncio.Future[Row]", failure: Exception) -> None:
-    if not answer.done():
-        answer.set_exception(failure)
