@@ -58,7 +58,10 @@ class TestExecuting:
         async with beside("generic", made, document=source(quotaDaily=4)) as here:
             outcome = await here.harvest(since=made.start, until=made.end)
             assert await here.tasks() == {"SUCCEEDED": 4}
-            await here.desk.planner.go_on(outcome.plan_id)
+            unaware = RateGate(redis_client, Keys("unaware"))  # a planner that does not know yet what was used
+            await HarvestDesk(here.database, unaware, here.desk.settings, here.desk.clock).planner.go_on(
+                outcome.plan_id
+            )
             assert await here.tasks() == {"SUCCEEDED": 4, "QUEUED": 4}
 
             async def rests() -> bool:
