@@ -47,7 +47,8 @@ def _as_is(_context, value):
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+ANY_5XX = not_a_server_error  # but that no model is set up here may be said, if it is described
+CHECKS = [ANY_5XX, status_code_conformance, content_type_conformance, response_schema_conformance]
 ENDLESS = "/api/v1/dashboard/events"
 
 
@@ -80,6 +81,7 @@ def _throw_at(app, operation, mode, loop):
     @settings(max_examples=5, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def each(case):
         answer = loop.run_until_complete(_send(app, case))
-        case.validate_response(answer, checks=CHECKS)
+        lacks_a_model = answer.status_code == 503 and answer.json()["code"] == "LLM_NOT_CONFIGURED"
+        case.validate_response(answer, checks=[check for check in CHECKS if check is not ANY_5XX or not lacks_a_model])
 
     each()
