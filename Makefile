@@ -36,7 +36,7 @@ up: $(RUN)  ## Run everything here: PostgreSQL, Redis, HTTP, gRPC, worker, execu
 
 test: setup  ## Every test, against real PostgreSQL and Redis
 	@$(BIN)/python -m compileall -q src  # once, for the hundreds of processes that tests start, sandboxes among them
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 check: setup  ## Format, lint, types, import contracts, generated docs, tests
 	@$(BIN)/ruff format --check $(SOURCES)
