@@ -176,6 +176,21 @@ class TestMoneyAndKeys:
         assert second.details["retry_after"] > 20
         assert len(here.model.asked) == 1
 
+    @pytest.mark.parametrize("wrong", [{"api_key": "sk-mistyped"}, {"base_url": "http://127.0.0.1:9/v1"}])
+    async def test_somebodys_wrong_key_or_address_holds_up_nobody_else(
+        self, beside, database, redis_client, keys, wrong
+    ):
+        async with beside(says(GOOD)) as here:
+            mistaken = adapter(
+                settings(here.model, breaker_failures=1, attempts=1, **wrong), database, redis_client, keys
+            )
+            with pytest.raises(PenstockError):
+                await mistaken.ask(question())
+            with pytest.raises(PenstockError, match="LLM_CIRCUIT_OPEN"):
+                await mistaken.ask(question())
+            await mistaken.close()
+            assert (await here.ask()).value == GOOD
+
 
 class TestTheCircuit:
     async def test_faults_open_it_for_every_process(self, beside, database, redis_client, keys):
