@@ -22,7 +22,9 @@ class EtlSettings(SettingsGroup):
     )
     worker_count: PositiveInt = Field(3, description="Tasks at once in one worker process")
     task_timeout: timedelta = Field(
-        timedelta(seconds=600), description="A stage that shows no progress for so long is given up and tried again"
+        timedelta(seconds=600),
+        gt=timedelta(0),
+        description="A stage that shows no progress for so long is given up and tried again",
     )
     cache_dir: Path = Field(Path(".mineru_cache"), description="Where files are kept while they are worked on")
     rules_dir: Path = Field(Path(".etl_rules"), description="Directory of rule files, for the command line")
@@ -30,8 +32,12 @@ class EtlSettings(SettingsGroup):
         SecretStr(""), description="Redis of run states and jobs; empty: the one of PENSTOCK_REDIS_URL"
     )
     redis_prefix: str = Field("etl:", description="Begins the Redis keys of tasks, after the product's own prefix")
-    state_ttl_seconds: timedelta = Field(timedelta(days=1), description="How long Redis remembers a task that runs")
-    ended_ttl_seconds: timedelta = Field(timedelta(hours=1), description="How long Redis remembers a task that ended")
+    state_ttl_seconds: timedelta = Field(
+        timedelta(days=1), gt=timedelta(0), description="How long Redis remembers a task that runs"
+    )
+    ended_ttl_seconds: timedelta = Field(
+        timedelta(hours=1), gt=timedelta(0), description="How long Redis remembers a task that ended"
+    )
     arq_queue_name: str = Field("etl", description="The ARQ queue of ETL jobs")
     ocr_max_attempts: PositiveInt = Field(3, description="How often reading is tried before the task fails")
     postprocess_max_attempts: PositiveInt = Field(3, description="How often post-processing is tried")
@@ -42,9 +48,13 @@ class EtlSettings(SettingsGroup):
     max_lost_workers: PositiveInt = Field(
         10, description="A task that so many workers died over fails: it may be what kills them"
     )
-    sweep_seconds: timedelta = Field(timedelta(seconds=5), description="How often lost jobs are looked for")
+    sweep_seconds: timedelta = Field(
+        timedelta(seconds=5), gt=timedelta(0), description="How often lost jobs are looked for"
+    )
     lease_seconds: timedelta = Field(
-        timedelta(seconds=30), description="A task whose worker is silent for so long is given to another"
+        timedelta(seconds=30),
+        gt=timedelta(0),
+        description="A task whose worker is silent for so long is given to another",
     )
     postprocess_chunk_threshold_chars: PositiveInt = Field(
         48_000, description="Longer documents are worked on in chunks unless the rule says otherwise"

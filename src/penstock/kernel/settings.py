@@ -170,7 +170,9 @@ class SettingsFile:
             field = str(error["loc"][0])
             name = group.variable(field)
             origin = "the environment" if name in os.environ else str(self.path or "the command line")
-            value = "(hidden)" if _is_secret(group, field) else repr(error.get("input"))
+            given = error.get("input")
+            value = display(given) if isinstance(given, timedelta) else repr(given)
+            value = "(hidden)" if _is_secret(group, field) else value
             lines.append(f"{name} from {origin} is {value}: {said}")
         return "\n".join(lines)
 

@@ -38,8 +38,12 @@ class LlmSettings(SettingsGroup):
     )
     max_answer: ByteSize = Field(ByteSize(4 << 20), description="Longest answer in bytes; what is longer is dropped")
     temperature: float | None = Field(0.0, ge=0, le=2, description="How freely the model chooses its words")
-    connect_timeout: timedelta = Field(timedelta(seconds=10), description="How long connecting may take")
-    timeout: timedelta = Field(timedelta(seconds=180), description="How long one whole answer may take")
+    connect_timeout: timedelta = Field(
+        timedelta(seconds=10), gt=timedelta(0), description="How long connecting may take"
+    )
+    timeout: timedelta = Field(
+        timedelta(seconds=180), gt=timedelta(0), description="How long one whole answer may take"
+    )
     attempts: PositiveInt = Field(3, description="How often one call is sent while it fails in a way that may pass")
     retry_pause: timedelta = Field(timedelta(seconds=0.5), description="Pause before the second attempt; then doubled")
     patience: timedelta = Field(
@@ -48,7 +52,7 @@ class LlmSettings(SettingsGroup):
     )
     breaker_failures: PositiveInt = Field(5, description="Failures in a row after which calls to a model pause")
     breaker_ratio: float = Field(0.5, gt=0, le=1, description="Or this share of at least 20 calls within a minute")
-    breaker_pause: timedelta = Field(timedelta(seconds=30), description="How long calls pause then")
+    breaker_pause: timedelta = Field(timedelta(seconds=30), gt=timedelta(0), description="How long calls pause then")
 
     @field_validator("base_url")
     @classmethod

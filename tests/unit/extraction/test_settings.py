@@ -7,6 +7,7 @@ import pytest
 
 from penstock.bootstrap import load_settings
 from penstock.extraction.settings import EtlSettings
+from penstock.kernel.settings import SettingsError
 
 SETTINGS = [
     ("ETL_QUEUE_SIZE", "queue_size", "7", 7, 1000),
@@ -46,6 +47,20 @@ class TestFromTheEnvironment:
         settings = load_settings().etl
         assert settings.redis_url.get_secret_value().endswith("/3")
         assert "hunter2" not in repr(settings)
+
+    @pytest.mark.parametrize(
+        "variable",
+        [
+            "ETL_TASK_TIMEOUT", "ETL_STATE_TTL_SECONDS", "ETL_ENDED_TTL_SECONDS", "ETL_SWEEP_SECONDS",
+            "ETL_LEASE_SECONDS", "PENSTOCK_OCR_PAGE_SECONDS", "PENSTOCK_LLM_TIMEOUT", "PENSTOCK_LLM_BREAKER_PAUSE",
+            "PENSTOCK_MINERU_POLL_FIRST_SECONDS", "PENSTOCK_MINERU_READ_TIMEOUT_SECONDS",
+        ],
+    )  # fmt: skip
+    def test_no_time_at_all_is_refused_by_name(self, monkeypatch, variable):
+        """A lease of 0 s would be lost as soon as it is had, a run state of 0 s never be seen."""
+        monkeypatch.setenv(variable, "0")
+        with pytest.raises(SettingsError, match=f"{variable} from the environment is 0s: .* greater than 0"):
+            load_settings()
 
     def test_there_is_none_that_says_nothing_of_itself(self):
         assert [name for name, field in EtlSettings.model_fields.items() if not field.description] == []

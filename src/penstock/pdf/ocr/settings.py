@@ -28,14 +28,18 @@ class OcrSettings(SettingsGroup):
         ByteSize(2048 * _MiB),
         description="Memory one page may take on top of the idle process, which holds about 250 MiB",
     )
-    page_seconds: timedelta = Field(timedelta(seconds=180), description="A page that takes longer is given up")
+    page_seconds: timedelta = Field(
+        timedelta(seconds=180), gt=timedelta(0), description="A page that takes longer is given up"
+    )
     document_seconds: timedelta = Field(
         timedelta(minutes=15),
+        ge=timedelta(0),
         description="Time that recognising all pages of one document may take together, beside that for each page; "
         "pages that are left then come as unreadable, or with their written text only",
     )
     document_seconds_per_page: timedelta = Field(
         timedelta(seconds=20),
+        ge=timedelta(0),
         description="Time that each page of a document adds to PENSTOCK_OCR_DOCUMENT_SECONDS, whichever page needs it",
     )
     dpi: int = Field(150, ge=72, le=600, description="Resolution at which pages are drawn and pictures are looked at")

@@ -29,18 +29,32 @@ class MineruSettings(SettingsGroup):
     pages_per_part: PositiveInt = Field(
         200, description="Longer documents go to the hosted service in parts of so many pages"
     )
-    poll_first_seconds: timedelta = Field(timedelta(seconds=2), description="Pause before the first look")
-    poll_most_seconds: timedelta = Field(timedelta(seconds=30), description="Longest pause between two looks")
-    poll_limit_seconds: timedelta = Field(
-        timedelta(minutes=30), description="One attempt looks for so long; the next one goes on looking"
+    poll_first_seconds: timedelta = Field(
+        timedelta(seconds=2), gt=timedelta(0), description="Pause before the first look"
     )
-    connect_timeout_seconds: timedelta = Field(timedelta(seconds=10), description="For a connection to be made")
-    read_timeout_seconds: timedelta = Field(timedelta(seconds=60), description="Between two pieces of an answer")
+    poll_most_seconds: timedelta = Field(
+        timedelta(seconds=30), gt=timedelta(0), description="Longest pause between two looks"
+    )
+    poll_limit_seconds: timedelta = Field(
+        timedelta(minutes=30),
+        gt=timedelta(0),
+        description="One attempt looks for so long; the next one goes on looking",
+    )
+    connect_timeout_seconds: timedelta = Field(
+        timedelta(seconds=10), gt=timedelta(0), description="For a connection to be made"
+    )
+    read_timeout_seconds: timedelta = Field(
+        timedelta(seconds=60), gt=timedelta(0), description="Between two pieces of an answer"
+    )
     parse_timeout_seconds: timedelta = Field(
-        timedelta(minutes=30), description="For the whole answer of a 2.x server, which works while we wait"
+        timedelta(minutes=30),
+        gt=timedelta(0),
+        description="For the whole answer of a 2.x server, which works while we wait",
     )
     transfer_timeout_seconds: timedelta = Field(
-        timedelta(minutes=10), description="For sending a document or fetching its result, from beginning to end"
+        timedelta(minutes=10),
+        gt=timedelta(0),
+        description="For sending a document or fetching its result, from beginning to end",
     )
     max_result_mb: PositiveInt = Field(512, description="Largest result in MiB, packed")
     max_unpacked_mb: PositiveInt = Field(2048, description="Largest result in MiB, unpacked")
