@@ -33,6 +33,7 @@ TASK: Document = {
     "error": None,
     "metadata": {"artifacts": {"markdown_s3_key": "etl/42/1/document-00000001.md", "page_count": 1}},
     "created_at": _CREATED,
+    "updated_at": _ENDED,
     "started_at": "2026-03-02T09:00:05Z",
     "finished_at": _ENDED,
 }
@@ -52,6 +53,7 @@ RUNNING: Document = TASK | {
     "job_id": "penstock:queue:etl:ocr:42:1:0",
     "result": None,
     "metadata": {},
+    "updated_at": "2026-03-02T09:00:09Z",
     "finished_at": None,
 }
 TASKS: Document = {"tasks": [RUNNING], "next_before": None}

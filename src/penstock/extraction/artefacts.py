@@ -6,6 +6,7 @@ from penstock.extraction import store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import Folder, Manifest
 from penstock.extraction.queries import visible
+from penstock.extraction.runstate import of_row
 from penstock.extraction.states import Stage, TaskStatus
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
@@ -51,7 +52,7 @@ async def result(desk: EtlDesk, task_id: int, caller: Caller) -> bytes:
     async with desk.database.transaction() as tx:
         row = visible(await store.find(tx, task_id), task_id, caller)
     if row["status"] != TaskStatus.COMPLETED:
-        raise PenstockError(error_codes.ETL_NOT_READY, task_id=task_id, status=row["status"])
+        raise PenstockError(error_codes.ETL_NOT_READY, task_id=task_id, status=of_row(row).status)
     return await _bytes_of(Folder(desk.store, task_id, row["ocr_generation"]), row["result"]["output_s3_key"], task_id)
 
 
@@ -63,7 +64,7 @@ async def _sealed(desk: EtlDesk, task_id: int, caller: Caller) -> tuple[Folder, 
     if manifest is None:
         was_read = row["phase"] == Stage.POSTPROCESS
         code = error_codes.ETL_ARTEFACT_GONE if was_read else error_codes.ETL_NOT_READY
-        raise PenstockError(code, task_id=task_id, status=row["status"])
+        raise PenstockError(code, task_id=task_id, status=of_row(row).status)
     return folder, manifest
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.extraction import settling, store
+from penstock.extraction import runstate, settling, store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.queries import visible
 from penstock.extraction.states import TASK, TaskStatus
@@ -20,7 +20,7 @@ async def cancel(desk: EtlDesk, task_id: int, caller: Caller) -> dict[str, Any]:
     async with desk.database.transaction() as tx:
         row = visible(await store.lock(tx, task_id), task_id, caller)
         if row["status"] != TaskStatus.PENDING or row["started_at"] is not None:
-            raise PenstockError(error_codes.ETL_ALREADY_STARTED, task_id=task_id, status=row["status"])
+            raise PenstockError(error_codes.ETL_ALREADY_STARTED, task_id=task_id, status=runstate.of_row(row).status)
         step = Step(
             str(task_id), TaskStatus.PENDING, TaskStatus.CANCELLED, by="api", trigger="cancelled",
             operator=caller.user_id, changes={"finished_at": row["now"], "updated_at": row["now"]},

@@ -22,7 +22,8 @@ log = structlog.get_logger(__name__)
 
 _RANKS = {RunStatus.PENDING: 0, RunStatus.MINERU_PARSING: 1, RunStatus.LLM_PROCESSING: 2}
 _ENDED = 3
-_FACTS = ("merchant_id", "filename", "rule_id", "created_at")  # of the row, so that a look needs no database
+# Of the row, so that a look needs no database.
+_FACTS = ("merchant_id", "filename", "rule_id", "rule_version", "created_at", "started_at")
 
 
 @dataclass(frozen=True, slots=True)

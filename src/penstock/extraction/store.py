@@ -13,8 +13,8 @@ from penstock.kernel.db import Tx, fetch_all, fetch_one
 _DUE = "status = 'pending' and leased_until is null and due_at <= clock_timestamp()"
 # What a run state is made of: results and rules may be large, and the sweep looks at hundreds of rows each time.
 _SHOWN = (
-    "task_id, merchant_id, filename, rule_id, status, phase, generation, lease_token, progress, ocr_attempts,"
-    " postprocess_attempts, started_at, created_at, error, metadata"
+    "task_id, merchant_id, filename, rule_id, rule_version, status, phase, generation, lease_token, progress,"
+    " ocr_attempts, postprocess_attempts, started_at, created_at, error, metadata"
 )
 _SMALL_RESULT = (
     "case when pg_column_size(result) > 32768 then (result - 'data' - 'provenance') || '{\"is_large\": true}'"
@@ -100,7 +100,7 @@ async def page(
 ) -> list[dict[str, Any]]:
     """Newest first; `before` is the last task of the page before. Of a large result only the pointers."""
     query = (
-        f"select {_SHOWN}, rule_version, finished_at, {_SMALL_RESULT} from etl_task"  # noqa: S608  as above
+        f"select {_SHOWN}, updated_at, finished_at, {_SMALL_RESULT} from etl_task"  # noqa: S608  as above
         " where (%(merchant)s::text is null or merchant_id = %(merchant)s)"
         " and (%(statuses)s::text[] is null or status = any(%(statuses)s))"
         " and (%(before)s::bigint is null or (created_at, task_id) <"

@@ -21,7 +21,7 @@ class Submitted(BaseModel):
 
 
 class Task(BaseModel):
-    """One task. While it runs, what is not known without the database is null."""
+    """One task. What has not happened yet is null."""
 
     model_config = shown(examples.TASK)
 
@@ -43,6 +43,7 @@ class Task(BaseModel):
     )
     metadata: dict[str, Any] = Field(description="Pointers to artefacts, pages, times, versions")
     created_at: datetime | None
+    updated_at: datetime | None = Field(description="The last that was heard of it")
     started_at: datetime | None
     finished_at: datetime | None
 
@@ -68,7 +69,7 @@ def task_of(view: TaskView) -> Task:
         merchant_id=row.get("merchant_id") or facts.get("merchant_id"),
         filename=row.get("filename") or facts.get("filename"),
         rule_id=row.get("rule_id") or facts.get("rule_id"),
-        rule_version=row.get("rule_version"),
+        rule_version=row.get("rule_version") or facts.get("rule_version"),
         attempts=facts.get("attempts") or {},
         pages=None if is_over else facts.get("pages"),
         job_id=None if is_over else facts.get("job_id"),
@@ -77,6 +78,7 @@ def task_of(view: TaskView) -> Task:
         error=row.get("error") or (None if is_over else facts.get("error")),
         metadata=row.get("metadata") or {"artifacts": facts.get("artifacts") or {}},
         created_at=row.get("created_at") or facts.get("created_at"),
-        started_at=row.get("started_at"),
+        updated_at=row.get("updated_at") if is_over else state.updated_at or row.get("updated_at"),
+        started_at=row.get("started_at") or facts.get("started_at"),
         finished_at=row.get("finished_at"),
     )

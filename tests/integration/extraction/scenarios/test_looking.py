@@ -48,6 +48,23 @@ class TestOneTask:
         leave.set()
         assert (await mina.ended(task_id))["status"] == "completed"
 
+    async def test_one_that_runs_says_since_when_and_by_which_version_of_its_rule(self, world, mina):
+        """查询单个任务状态（Redis 优先）：运行中的详细信息"""
+        leave = asyncio.Event()
+        world.model.script = [waits_for(leave, {"animal": "fox"})]
+        rule_id = await mina.rule(json_schema=SCHEMA)
+        task_id = await mina.submit(PAGE, rule_id=rule_id)
+        waiting = await mina.task(task_id)
+        running = await mina.in_state(task_id, "llm_processing")
+        assert running["created_at"] == waiting["created_at"] < running["started_at"] < running["updated_at"]
+        assert (running["rule_id"], running["rule_version"]) == (rule_id, 1)
+        refusals = [await mina.cancel(task_id), await mina.http.get(f"{TASKS}/{task_id}/result")]
+        assert [each.json()["details"]["status"] for each in refusals] == ["llm_processing"] * 2
+        leave.set()
+        ended = await mina.ended(task_id)
+        assert (ended["started_at"], ended["rule_version"]) == (running["started_at"], 1)
+        assert ended["updated_at"] >= ended["finished_at"]
+
     async def test_one_that_is_not_there_is_not_found(self, queuer):
         """任务不存在"""
         for path in ("", "/markdown", "/result", "/pages/1", "/images/a.png"):
