@@ -99,7 +99,7 @@ NO_LIVING_WORKER = _row("NO_LIVING_WORKER", Kind.UNAVAILABLE, _W,
     "当前没有可接手任务的在线进程", "No worker that takes jobs is alive",
     "请先启动一个 worker 再重试", "Start a worker, then try again", retryable=True)
 PAGE_NOT_FOUND = _row("PAGE_NOT_FOUND", Kind.NOT_FOUND, _E,
-    "该任务没有这一页", "The job has no such page",
+    "没有这一页", "There is no such page",
     "请检查页码", "Check the page number")
 JOB_CANCELLED = _row("JOB_CANCELLED", Kind.CONFLICT, _W,
     "任务已取消", "The job was cancelled",

@@ -19,8 +19,8 @@ LLM_RATE_LIMITED = _row("LLM_RATE_LIMITED", Kind.UNAVAILABLE, _W,
     "请稍后重试", "Try again later", retryable=True)
 LLM_NOT_CONFIGURED = _row("LLM_NOT_CONFIGURED", Kind.UNAVAILABLE, _E,
     "尚未配置语言模型", "No language model is set up",
-    "请设置 PENSTOCK_LLM_BASE_URL、PENSTOCK_LLM_API_KEY 与 PENSTOCK_LLM_MODEL，或改用 postprocess_mode=skip",
-    "Set PENSTOCK_LLM_BASE_URL, PENSTOCK_LLM_API_KEY and PENSTOCK_LLM_MODEL, or use a rule with postprocess_mode skip")
+    "请设置 PENSTOCK_LLM_BASE_URL、PENSTOCK_LLM_API_KEY 与 PENSTOCK_LLM_MODEL，或改用 postprocess_mode=rules 或 skip",
+    "Set PENSTOCK_LLM_BASE_URL, PENSTOCK_LLM_API_KEY and PENSTOCK_LLM_MODEL, or a rule with postprocess_mode rules or skip")
 LLM_UNAVAILABLE = _row("LLM_UNAVAILABLE", Kind.UNAVAILABLE, _W,
     "模型服务暂时不可用", "The model does not answer right now",
     "系统会自动重试", "It is tried again by itself", retryable=True)
@@ -88,10 +88,10 @@ ETL_SOURCE_NOT_FOUND = _row("ETL_SOURCE_NOT_FOUND", Kind.NOT_FOUND, _W,
     "请检查 upload_id、object_key 或 job_id", "Check upload_id, object_key or job_id")
 ETL_IMAGE_UNREADABLE = _row("ETL_IMAGE_UNREADABLE", Kind.INVALID, _W,
     "图片无法读取", "The picture cannot be read",
-    "请重新导出图片后再试", "Export the picture anew and try again")
+    "请重新导出图片后再试；像素过多时请缩小", "Export the picture anew, smaller if it has too many pixels, and try again")
 ETL_ALREADY_STARTED = _row("ETL_ALREADY_STARTED", Kind.CONFLICT, _W,
     "任务已开始执行或已结束，无法取消", "The task has begun or ended and cannot be cancelled",
-    "请等待任务结束", "Wait for it to end")
+    "运行中的任务请等待结束；已结束的任务无需取消", "Wait for a running one to end; one that has ended needs no cancelling")
 ETL_NOT_ENDED = _row("ETL_NOT_ENDED", Kind.CONFLICT, _W,
     "任务尚未结束，无法重试", "The task has not ended and cannot be retried",
     "请等待任务结束后再重试", "Wait for it to end, then retry")
