@@ -10,6 +10,7 @@ from penstock.pdf.pages.model import Page
 
 UNREADABLE = "unreadable"
 LOW_CONFIDENCE = "low_confidence"
+FIRST_FRAME_ONLY = "first_frame_only"  # of a moving picture
 PICTURES_MISSING = "pictures_missing"  # they are placed on the page, and their files could not be made
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:png|jpg)")
 

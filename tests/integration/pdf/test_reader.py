@@ -79,6 +79,13 @@ class TestPictures:
         assert await reader.page_count(path, TIFF) == 2
         assert [texts(page) for page in await read(reader, path, TIFF)] == [["Page 1 of 2"], ["Page 2 of 2"]]
 
+    @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+    async def test_of_a_moving_picture_the_first_frame_is_read_and_that_is_said(self, reader, saved, kind):
+        first, second = (scan(f"Frame {number}", size=(300, 120)) for number in (1, 2))
+        path = saved(saved_as(first, kind, save_all=True, append_images=[second], duration=100))
+        (page,) = await read(reader, path, f"image/{kind.lower()}")
+        assert (texts(page), page.warnings) == (["Frame 1"], ["first_frame_only"])
+
     async def test_a_table_drawn_with_lines_is_found(self, reader, saved):
         picture = Image.new("L", (500, 200), 255)
         draw, font = ImageDraw.Draw(picture), ImageFont.load_default(size=28)

@@ -22,6 +22,7 @@ _WARNINGS = {  # others are for programs, in the JSON
     "unreadable": ("could not be read", "无法读取"),
     "low_confidence": ("hard to recognise", "识别把握较低"),
     "garbled_text_layer": ("the file's own text is garbled; recognised instead", "文件自带文本损坏，已改用识别"),
+    "first_frame_only": ("a moving picture; only its first frame was read", "动态图片，仅读取首帧"),
     "hidden_text_left_out": ("hidden text left out", "已略去隐藏文本"),
     "text_cut": ("too much text; not all of it is here", "文本过多，未全部收入"),
     "images_cut": ("too many pictures; not all of them are here", "图片过多，未全部收入"),

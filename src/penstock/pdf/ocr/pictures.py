@@ -20,6 +20,7 @@ from penstock.pdf.ocr.bitmaps import Bitmap
 from penstock.pdf.ocr.found import Picture
 
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
+_MOVING = ("PNG", "WEBP")
 _LEAST_DPI = 100  # cameras and drawing programs write 72 or 96 without meaning it
 _MOST_DPI = 2400
 _A4_LENGTH = 842.0
@@ -92,6 +93,12 @@ def decode(file: BinaryIO, frame: int, dpi: float, limits: tuple[int, int]) -> t
             seen = seen.resize(wanted, Image.Resampling.BICUBIC, reducing_gap=2.0)
         seen = _as_held(seen, picture.getexif().get(_ORIENTATION, 1))
     return np.ascontiguousarray(np.asarray(seen.convert("RGB"))[:, :, ::-1]), share * across
+
+
+def is_moving(file: BinaryIO, max_pixels: int) -> bool:
+    """Whether a PNG or WebP has frames that nobody will read. Those of a JPEG are previews of the same."""
+    with opened(file, max_pixels) as picture:
+        return picture.format in _MOVING and int(getattr(picture, "n_frames", 1)) > 1
 
 
 def _frames(picture: Image.Image) -> int:

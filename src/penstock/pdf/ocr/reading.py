@@ -6,10 +6,11 @@ import msgspec
 
 from penstock.pdf.ocr.found import Picture
 from penstock.pdf.ocr.joining import is_whole, joined
-from penstock.pdf.ocr.pictures import examine
+from penstock.pdf.ocr.pictures import examine, is_moving
 from penstock.pdf.ocr.recognising import recognise
 from penstock.pdf.pages.model import Box, Page
 from penstock.pdf.pages.reading import PageDraft
+from penstock.pdf.steps import FIRST_FRAME_ONLY
 
 _drafts = msgspec.msgpack.Decoder(PageDraft)
 _WHOLE = Box(0.0, 0.0, 1.0, 1.0)
@@ -29,6 +30,8 @@ def picture_page(file: BinaryIO, number: int, options: dict[str, Any], warn_belo
     sideways = found.rotation % 180 != 0
     size = (found.height, found.width) if sideways else (found.width, found.height)  # as the picture is stored
     page = Page(number, round(size[0], 2), round(size[1], 2))
+    if is_moving(file, options["max_picture_pixels"]):
+        page.warnings.append(FIRST_FRAME_ONLY)
     return joined(PageDraft(page, needs_ocr=[_WHOLE]), found, warn_below)
 
 
