@@ -132,6 +132,13 @@ class TestDocuments:
         assert texts(pages[1]) == ["Invoice 20417"]
         assert all(page.blocks for page in pages)
 
+    async def test_a_scanned_sheet_that_is_a_few_units_wide_is_read_as_finely_as_it_was_scanned(self, reader, saved):
+        sheet = scan("Invoice 20417", "Total 1,234.50", size=(930, 420))
+        tiny = scanned_pdf([(b"", sheet)], size=(31, 14)).replace(b"/MediaBox", b"/UserUnit 14.4/MediaBox")
+        (page,) = await read(reader, saved(tiny), PDF)
+        assert texts(page) == ["Invoice 20417", "Total 1,234.50"]
+        assert (page.width, page.height) == (31, 14)
+
     async def test_pages_that_are_done_are_not_read_again(self, reader, saved):
         path = saved(scanned_pdf([(WRITTEN, None), (b"", scan("Invoice 20417")), (WRITTEN, None)]))
         assert [page.number for page in await read(reader, path, PDF, frozenset({2}))] == [1, 3]

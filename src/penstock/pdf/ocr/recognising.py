@@ -33,6 +33,7 @@ class Looking(msgspec.Struct):
 
     is_picture: bool = False
     dpi: float = 150
+    drawn_dpi: float = 0.0  # where the page needs another
     max_pixels: int = 6_000_000
     max_picture_pixels: int = 100_000_000
     min_confidence: float = 0.5
@@ -51,7 +52,7 @@ def recognise(file: BinaryIO, number: int, options: Mapping[str, Any]) -> Recogn
     if looking.is_picture:
         bitmap, dpi = decode(file, number, looking.dpi, (looking.max_picture_pixels, looking.max_pixels))
     else:
-        drawn, dpi = drawn_page(file, number, looking.dpi, looking.max_pixels)
+        drawn, dpi = drawn_page(file, number, looking.drawn_dpi or looking.dpi, looking.max_pixels)
         bitmap = np.asarray(drawn)[:, :, ::-1]
     try:
         return _in_regions(bitmap, dpi, looking) if looking.regions else _whole(bitmap, dpi, looking)
@@ -77,7 +78,7 @@ def _whole(bitmap: Bitmap, dpi: float, looking: Looking) -> Recognised:
     for each in lines:
         each.quad = straightened(each.quad, angle, (width, height))
     found.spans = _spans(lines, frame, dpi, looking.min_confidence)
-    rulings = _without_text(find_rulings(page, angle, dpi, _text_height(lines)), lines)
+    rulings = _without_text(find_rulings(page, angle, _seen_at(dpi, looking), _text_height(lines)), lines)
     found.rulings = [Ruling(*each) for each in frame.shares(rulings)]
     return found
 
@@ -99,7 +100,7 @@ def _in_regions(bitmap: Bitmap, dpi: float, looking: Looking) -> Recognised:
         around = (part.shape[0] - (y1 - y0)) // 2
         there = _read(part, engine().lines(part))
         offset = np.array([x0 - around, y0 - around], np.float32)
-        rulings = find_rulings(part, 0, dpi, _text_height(there))
+        rulings = find_rulings(part, 0, _seen_at(dpi, looking), _text_height(there))
         for each in there:
             each.quad = each.quad + offset
         lines += there
@@ -108,6 +109,11 @@ def _in_regions(bitmap: Bitmap, dpi: float, looking: Looking) -> Recognised:
     found.spans = _spans(lines, frame, dpi, looking.min_confidence)
     found.confidence = _confidence(lines) if lines else None
     return found
+
+
+def _seen_at(dpi: float, looking: Looking) -> float:
+    """For what is known of lines in inches. A sheet whose inches are not inches is drawn much finer than it seems."""
+    return min(dpi, 2 * looking.dpi)
 
 
 def _read(page: Bitmap, quads: Quads) -> list[_Line]:

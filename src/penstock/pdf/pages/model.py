@@ -136,7 +136,7 @@ class Page(msgspec.Struct, gc=False, omit_defaults=True):
     """One page. `blocks` are all of it in reading order."""
 
     number: int  # from 1
-    width: float  # points, as displayed
+    width: float  # points, as displayed; units of the page where it has others (/UserUnit), which PDFium does not tell
     height: float
     rotation: int = 0  # degrees by which the page is turned for display
     spans: list[Span] = []
