@@ -44,15 +44,18 @@ def _of_ours(failure: PenstockError, language: Language) -> str:
             facts += [_shown(_fact(each, language)) for each in value]
         else:
             plain += f" {key}={_shown(str(_in(language, value)))}"
-    said = f"{failure.code.message.in_language(language)} ({failure.code.code}{plain})"
+    opens, closes, colon, stop = ("（", "）", "：", "。") if language is Language.ZH else (" (", ")", ": ", ". ")
+    said = f"{failure.code.message.in_language(language)}{opens}{failure.code.code}{plain}{closes}"
     if facts := [each for each in facts if each]:
         more = len(facts) - _SHOWN
         left = screen.text(f"; and {more} more", f"；另有 {more} 处") if more > 0 else ""
-        said += f": {'; '.join(facts[:_SHOWN])}{left}"
+        said += f"{colon}{screen.text('; ', '；').join(facts[:_SHOWN])}{left}"
     remedy = failure.code.remedy.in_language(language)
     if facts:  # what the remedy would point at is here already
-        remedy = "; ".join(part.strip() for part in re.split("[;；]", remedy) if "details." not in part)
-    return f"{said}. {remedy[:1].upper()}{remedy[1:]}." if remedy else f"{said}."
+        remedy = screen.text("; ", "；").join(
+            part.strip() for part in re.split("[;；]", remedy) if "details." not in part
+        )
+    return "".join(f"{part[:1].upper()}{part[1:]}{stop}" for part in (said, remedy) if part).rstrip()
 
 
 def _fact(fact: Mapping[str, Any], language: Language) -> str:
@@ -61,7 +64,8 @@ def _fact(fact: Mapping[str, Any], language: Language) -> str:
         where = f"{fact['file']}:{fact['line']}:{fact['column']} {fact['key']}".rstrip()
         return f"{where}: {fact[f'message_{language}']}"
     if "message" in fact:
-        return f"{fact.get('path') or '/'} {fact['message']}"
+        said = fact.get("message_zh", fact["message"]) if language is Language.ZH else fact["message"]
+        return f"{fact.get('path') or '/'} {said}"
     return ", ".join(str(fact[key]) for key in ("place", "detail") if fact.get(key))
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.extraction.schemas import pointer, resolver_of
-from penstock.kernel.schemas import compiled
+from penstock.kernel.errors import Sentence
+from penstock.kernel.schemas import compiled, fault
 
 _KEYS = ("label", "regex", "table", "order")
 _MAX_FIELDS = 500
@@ -153,48 +154,57 @@ def may_be_null(schema: Mapping[str, Any]) -> bool:
 
 
 def problems_of(options: Mapping[str, Any]) -> list[Problem]:
-    """[{path, message}] of a rule's options."""
-    found = [_at([key], "there is no such option; the option is fields") for key in options if key != "fields"]
+    """[{path, message, message_zh}] of a rule's options."""
+    no_option = "没有这个选项；可用的选项：fields", "there is no such option; the option is fields"
+    found = [_at([key], *no_option) for key in options if key != "fields"]
     fields = options.get("fields", {})
     if not isinstance(fields, Mapping) or len(fields) > _MAX_FIELDS:
-        return [*found, _at(["fields"], f"must be an object of at most {_MAX_FIELDS} pointers")]
+        said = f"must be an object of at most {_MAX_FIELDS} pointers"
+        return [*found, _at(["fields"], f"必须是至多 {_MAX_FIELDS} 个指针的对象", said)]
     for at, said in fields.items():
         if not at.startswith("/"):
-            found.append(_at(["fields", at], "must be a JSON pointer such as /invoice_number"))
+            wrong = "must be a JSON pointer such as /invoice_number"
+            found.append(_at(["fields", at], "必须是 JSON 指针，例如 /invoice_number", wrong))
         if isinstance(said, Mapping):
             found += _of_field(at, said)
         else:
-            found.append(_at(["fields", at], f"must be an object with {', '.join(_KEYS)}"))
+            keys = ", ".join(_KEYS)
+            found.append(_at(["fields", at], f"必须是含有 {keys} 的对象", f"must be an object with {keys}"))
     return found
 
 
 def _of_field(at: str, said: Mapping[str, Any]) -> Iterator[Problem]:
     for key in said:
         if key not in _KEYS:
-            yield _at(["fields", at, key], f"there is no such key; the keys are {', '.join(_KEYS)}")
+            keys = ", ".join(_KEYS)
+            yield _at(
+                ["fields", at, key], f"没有这个键；可用的键：{keys}", f"there is no such key; the keys are {keys}"
+            )
     labels = said.get("label", [])
     labels = [labels] if isinstance(labels, str) else labels
     if not isinstance(labels, list) or not all(isinstance(each, str) and words(each) for each in labels):
-        yield _at(["fields", at, "label"], "must be a label or a list of labels, each with letters")
+        wrong = "must be a label or a list of labels, each with letters"
+        yield _at(["fields", at, "label"], "必须是标签或标签列表，且均含文字", wrong)
     table = said.get("table", {})
     if not isinstance(table, Mapping) or not all(isinstance(each, str) for each in table.values()):
-        yield _at(["fields", at, "table"], "must say for each header which property it is")
+        wrong = "must say for each header which property it is"
+        yield _at(["fields", at, "table"], "必须写明每个表头对应哪个属性", wrong)
     if said.get("order") not in (None, "dmy", "mdy"):
-        yield _at(["fields", at, "order"], "must be dmy or mdy")
+        yield _at(["fields", at, "order"], "必须是 dmy 或 mdy", "must be dmy or mdy")
     if "regex" in said and (reason := _regex_fault(said["regex"])):
-        yield _at(["fields", at, "regex"], reason)
+        yield _at(["fields", at, "regex"], *reason)
 
 
-def _regex_fault(regex: Any) -> str:
+def _regex_fault(regex: Any) -> tuple[str, str] | None:
     if not isinstance(regex, str) or not 1 <= len(regex) <= 500:
-        return "must be a pattern of at most 500 characters"
+        return "必须是不超过 500 个字符的正则表达式", "must be a pattern of at most 500 characters"
     try:
         compiled(regex)
         compiled(f"^(?:{regex})$")
     except ValueError as wrong:
-        return f"this pattern cannot be used: {wrong}"
-    return ""
+        return f"无法使用此正则表达式：{wrong}", f"this pattern cannot be used: {wrong}"
+    return None
 
 
-def _at(steps: list[str], message: str) -> Problem:
-    return {"path": pointer(steps), "message": message}
+def _at(steps: list[str], zh: str, en: str) -> Problem:
+    return fault(pointer(steps), Sentence(zh, en))

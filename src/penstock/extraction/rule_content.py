@@ -12,6 +12,8 @@ from typing import Any
 from penstock.extraction import field_map, schemas
 from penstock.extraction.ports import Rule
 from penstock.kernel import json
+from penstock.kernel.errors import Sentence
+from penstock.kernel.schemas import fault
 from penstock.llm.ports import Example
 
 BUILT_IN_ID = 1
@@ -58,10 +60,14 @@ def completed(given: Mapping[str, Any]) -> dict[str, Any]:
 def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
     """Of completed content; `modes` are the post-processors that are installed."""
     unknown = [
-        _at(key, f"there is no such key; the keys are {', '.join(FIELDS)}") for key in content if key not in FIELDS
+        _at(
+            key, f"没有这个键；可用的键：{', '.join(FIELDS)}", f"there is no such key; the keys are {', '.join(FIELDS)}"
+        )
+        for key in content
+        if key not in FIELDS
     ]
     wrong = unknown + [
-        _at(name, "has a character or a number that cannot be stored")
+        _at(name, "含有无法存储的字符或数字", "has a character or a number that cannot be stored")
         for name in FIELDS
         if not _storable(content[name])
     ]
@@ -76,8 +82,12 @@ def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Prob
     ]  # fmt: skip
 
 
-def _at(name: str, message: str, below: str = "") -> Problem:
-    return {"path": schemas.pointer([name]) + below, "message": message}
+def _at(name: str, zh: str, en: str, below: str = "") -> Problem:
+    return fault(schemas.pointer([name]) + below, Sentence(zh, en))
+
+
+def _below(name: str, problem: Problem, at: str = "") -> Problem:
+    return problem | {"path": schemas.pointer([name]) + at + problem["path"]}
 
 
 def _storable(value: Any) -> bool:
@@ -114,53 +124,63 @@ def _of_texts(content: Mapping[str, Any]) -> list[Problem]:
     found = []
     name = content["name"]
     if not isinstance(name, str) or not 1 <= len(name) <= NAME_LETTERS or not name.isprintable():
-        found.append(_at("name", f"must be 1 to {NAME_LETTERS} printable characters in one line"))
+        said = f"must be 1 to {NAME_LETTERS} printable characters in one line"
+        found.append(_at("name", f"必须是一行 1 到 {NAME_LETTERS} 个可打印字符", said))
     if not isinstance(content["description"], str) or len(content["description"]) > DESCRIPTION_LETTERS:
-        found.append(_at("description", f"must be text of at most {DESCRIPTION_LETTERS:,} characters"))
+        found.append(_too_long("description", DESCRIPTION_LETTERS))
     prompt = content["system_prompt"]
     if prompt is not None and (not isinstance(prompt, str) or len(prompt) > PROMPT_LETTERS):
-        found.append(_at("system_prompt", f"must be text of at most {PROMPT_LETTERS:,} characters"))
+        found.append(_too_long("system_prompt", PROMPT_LETTERS))
     return found
+
+
+def _too_long(name: str, most: int) -> Problem:
+    return _at(name, f"必须是不超过 {most:,} 个字符的文本", f"must be text of at most {most:,} characters")
 
 
 def _of_processing(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
     found = []
     if content["postprocess_mode"] not in modes:
-        found.append(_at("postprocess_mode", f"must be one of {', '.join(sorted(modes))}"))
+        known = ", ".join(sorted(modes))
+        found.append(_at("postprocess_mode", f"必须是 {known} 之一", f"must be one of {known}"))
     strategy = content["postprocess_strategy"]
     if strategy is not None and strategy not in STRATEGIES:
-        found.append(_at("postprocess_strategy", f"must be one of {', '.join(STRATEGIES)}, or left out"))
+        known = ", ".join(STRATEGIES)
+        said = f"must be one of {known}, or left out"
+        found.append(_at("postprocess_strategy", f"必须是 {known} 之一，或省略", said))
     return found
 
 
 def _of_schema(content: Mapping[str, Any]) -> list[Problem]:
     schema = content["json_schema"]
     if schema is None:
-        if content["postprocess_mode"] in NEEDS_SCHEMA:
-            return [_at("json_schema", f"must be given when postprocess_mode is {content['postprocess_mode']}")]
-        return []
-    return [_at("json_schema", each["message"], each["path"]) for each in schemas.problems_of(schema)]
+        mode = content["postprocess_mode"]
+        said = f"must be given when postprocess_mode is {mode}"
+        return [_at("json_schema", f"postprocess_mode 为 {mode} 时必填", said)] if mode in NEEDS_SCHEMA else []
+    return [_below("json_schema", each) for each in schemas.problems_of(schema)]
 
 
 def _of_options(content: Mapping[str, Any]) -> list[Problem]:
     options = content["options"]
     if not isinstance(options, Mapping):
-        return [_at("options", "must be an object")]
+        return [_at("options", "必须是对象", "must be an object")]
     if len(json.dump_bytes(options)) > OPTIONS_BYTES:
-        return [_at("options", f"must be at most {OPTIONS_BYTES:,} bytes of JSON")]
+        most = f"{OPTIONS_BYTES:,}"
+        return [_at("options", f"JSON 不得超过 {most} 字节", f"must be at most {most} bytes of JSON")]
     if content["postprocess_mode"] != "rules":
         return []
-    return [_at("options", each["message"], each["path"]) for each in field_map.problems_of(options)]
+    return [_below("options", each) for each in field_map.problems_of(options)]
 
 
 def _of_examples(content: Mapping[str, Any]) -> list[Problem]:
     examples = content["examples"]
     if not isinstance(examples, list) or len(examples) > EXAMPLES_MOST:
-        return [_at("examples", f"must be a list of at most {EXAMPLES_MOST}")]
+        return [_at("examples", f"必须是至多 {EXAMPLES_MOST} 项的列表", f"must be a list of at most {EXAMPLES_MOST}")]
     if len(json.dump_bytes(examples)) > EXAMPLES_BYTES:
-        return [_at("examples", f"must be at most {EXAMPLES_BYTES:,} bytes of JSON together")]
+        most = f"{EXAMPLES_BYTES:,}"
+        return [_at("examples", f"JSON 合计不得超过 {most} 字节", f"must be at most {most} bytes of JSON together")]
     if examples and not isinstance(content["json_schema"], Mapping):
-        return [_at("examples", "need a json_schema that their results fit")]
+        return [_at("examples", "需要 json_schema，且 result 须与之相符", "need a json_schema that their results fit")]
     is_checkable = not _of_schema(content)
     return [
         problem
@@ -171,12 +191,12 @@ def _of_examples(content: Mapping[str, Any]) -> list[Problem]:
 
 def _of_example(example: Any, at: str, schema: Mapping[str, Any] | None) -> list[Problem]:
     if not isinstance(example, Mapping) or set(example) != {"text", "result"}:
-        return [_at("examples", "must have text and result, and nothing else", at)]
+        return [_at("examples", "必须且只能有 text 与 result", "must have text and result, and nothing else", at)]
     text = example["text"]
     if not isinstance(text, str) or not text.strip():
-        return [_at("examples", "must be text, and not empty", f"{at}/text")]
+        return [_at("examples", "必须是非空文本", "must be text, and not empty", f"{at}/text")]
     errors = [] if schema is None else schemas.errors_of(schema, example["result"])
-    return [_at("examples", each["message"], f"{at}/result{each['path']}") for each in errors]
+    return [_below("examples", each, f"{at}/result") for each in errors]
 
 
 def rule_of(content: Mapping[str, Any], rule_id: int, version: int) -> Rule:

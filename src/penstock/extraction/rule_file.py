@@ -32,7 +32,7 @@ def read_rule(
     if rule is not None and not text.problems:
         for each in rule_content.problems_of(rule, modes):
             steps = _steps(text, each["path"])
-            text.report(steps, "rule.invalid", Sentence(each["message"], each["message"]))
+            text.report(steps, "rule.invalid", Sentence(each["message_zh"], each["message"]))
     if rule is None or text.problems:
         return None, sorted(text.problems, key=lambda each: (each.line, each.column))
     return rule, []

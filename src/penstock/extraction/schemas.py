@@ -13,7 +13,8 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from penstock.kernel import json
-from penstock.kernel.schemas import DEFAULT_DRAFT, DRAFTS, compiled, draft_of, errors_of, pointer
+from penstock.kernel.errors import Sentence
+from penstock.kernel.schemas import DEFAULT_DRAFT, DRAFTS, compiled, draft_of, errors_of, fault, pointer
 
 __all__ = ["errors_of", "pointer", "problems_of", "resolver_of"]
 
@@ -39,25 +40,27 @@ Problem = dict[str, str]
 
 
 def problems_of(schema: Any) -> list[Problem]:
-    """[{path, message}]; empty when the schema can be used."""
+    """[{path, message, message_zh}]; empty when the schema can be used."""
     if not isinstance(schema, Mapping):
-        return [_problem((), 'a schema is an object, such as {"type": "object", "properties": {…}}')]
+        such = '{"type": "object", "properties": {…}}'
+        return [_problem((), f"schema 必须是对象，例如 {such}", f"a schema is an object, such as {such}")]
     if size := _size_problem(schema):
         return [size]
     if draft_of(schema) is None:
         known = ", ".join(DRAFTS)
-        return [_problem(("$schema",), f"this draft is not known here; leave it out, or use one of {known}")]
+        said = f"不支持此版本；请省略，或使用 {known} 之一"
+        return [_problem(("$schema",), said, f"this draft is not known here; leave it out, or use one of {known}")]
     parts = list(subschemas(schema))
     if len(parts) > MAX_SUBSCHEMAS:
-        return [_problem((), f"has more than {MAX_SUBSCHEMAS:,} subschemas")]
+        return [_problem((), f"子 schema 超过 {MAX_SUBSCHEMAS:,} 个", f"has more than {MAX_SUBSCHEMAS:,} subschemas")]
     if found := _by_meta_schema(schema):
         return found
     found = [*_references(schema, parts), *_keywords(parts), *_patterns(parts)]
     return found or _without_end(schema, parts)
 
 
-def _problem(steps: Steps, message: str) -> Problem:
-    return {"path": pointer(steps), "message": message}
+def _problem(steps: Steps, zh: str, en: str) -> Problem:
+    return fault(pointer(steps), Sentence(zh, en))
 
 
 def _size_problem(schema: Mapping[str, Any]) -> Problem | None:
@@ -65,9 +68,9 @@ def _size_problem(schema: Mapping[str, Any]) -> Problem | None:
     for _ in range(MAX_DEPTH):
         level = [below for each in level for below in _children(each)]
     if level:
-        return _problem((), f"is nested more than {MAX_DEPTH} deep")
+        return _problem((), f"嵌套超过 {MAX_DEPTH} 层", f"is nested more than {MAX_DEPTH} deep")
     if len(json.dump_bytes(schema)) > MAX_BYTES:
-        return _problem((), f"is larger than {MAX_BYTES:,} bytes")
+        return _problem((), f"超过 {MAX_BYTES:,} 字节", f"is larger than {MAX_BYTES:,} bytes")
     return None
 
 
@@ -87,7 +90,8 @@ def _by_meta_schema(schema: Mapping[str, Any]) -> list[Problem]:
         while leaf.context:
             leaf = max(leaf.context, key=lambda each: len(each.absolute_path))
         where = pointer(leaf.absolute_path)
-        found.setdefault(where, {"path": where, "message": f"is not right by the draft: {leaf.message[:200]}"})
+        said = Sentence(f"不符合规范：{leaf.message[:200]}", f"is not right by the draft: {leaf.message[:200]}")
+        found.setdefault(where, fault(where, said))
     return sorted(found.values(), key=lambda each: each["path"])[:100]
 
 
@@ -130,16 +134,18 @@ def _references(schema: Mapping[str, Any], parts: list[tuple[Steps, Any]]) -> It
         if not isinstance(part, Mapping):
             continue
         if steps and "$id" in part:
-            yield _problem((*steps, "$id"), "only the whole schema may have an $id")
+            yield _problem((*steps, "$id"), "只有整个 schema 可以有 $id", "only the whole schema may have an $id")
         for name in _DYNAMIC:
             if name in part:
-                yield _problem((*steps, name), f"{name} is not supported; use $ref")
+                yield _problem((*steps, name), f"不支持 {name}；请用 $ref", f"{name} is not supported; use $ref")
         if "$ref" not in part:
             continue
         if not part["$ref"].startswith("#"):
-            yield _problem((*steps, "$ref"), "only references into this schema are followed, such as #/$defs/line")
+            said = "only references into this schema are followed, such as #/$defs/line"
+            yield _problem((*steps, "$ref"), "只支持指向本 schema 内部的引用，例如 #/$defs/line", said)
         elif not _resolves(resolver, part["$ref"]):
-            yield _problem((*steps, "$ref"), f"there is nothing at {part['$ref'][:200]}")
+            where = part["$ref"][:200]
+            yield _problem((*steps, "$ref"), f"{where} 处没有内容", f"there is nothing at {where}")
 
 
 def _resolves(resolver: Any, reference: str) -> bool:
@@ -155,11 +161,13 @@ def _keywords(parts: list[tuple[Steps, Any]]) -> Iterator[Problem]:
         if not isinstance(part, Mapping):
             continue
         if has_patterns and "unevaluatedProperties" in part:
-            yield _problem((*steps, "unevaluatedProperties"), "cannot be used together with patternProperties")
+            said = "cannot be used together with patternProperties"
+            yield _problem((*steps, "unevaluatedProperties"), "不能与 patternProperties 同时使用", said)
         key = part.get("x-key", "")
         names = [key] if isinstance(key, str) else key
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            yield _problem((*steps, "x-key"), "is the name of a property of the elements, or a list of names")
+            said = "is the name of a property of the elements, or a list of names"
+            yield _problem((*steps, "x-key"), "应为元素的属性名，或属性名的列表", said)
 
 
 def _patterns(parts: list[tuple[Steps, Any]]) -> Iterator[Problem]:
@@ -169,24 +177,25 @@ def _patterns(parts: list[tuple[Steps, Any]]) -> Iterator[Problem]:
             named += [((*steps, "pattern"), part["pattern"])] if "pattern" in part else []
             named += [((*steps, "patternProperties", each), each) for each in part.get("patternProperties", ())]
     if len(named) > MAX_PATTERNS:
-        yield _problem((), f"has more than {MAX_PATTERNS} patterns")
+        yield _problem((), f"pattern 超过 {MAX_PATTERNS} 个", f"has more than {MAX_PATTERNS} patterns")
         return
     until = time.monotonic() + _PATTERN_SECONDS
     for steps, pattern in named:
         if len(pattern) > MAX_PATTERN_LETTERS:
-            yield _problem(steps, f"a pattern has at most {MAX_PATTERN_LETTERS} characters")
+            most = MAX_PATTERN_LETTERS
+            yield _problem(steps, f"pattern 最多 {most} 个字符", f"a pattern has at most {most} characters")
         elif time.monotonic() > until:
-            yield _problem(steps, "the patterns are too complex together")
+            yield _problem(steps, "所有 pattern 合起来过于复杂", "the patterns are too complex together")
             return
         elif reason := _pattern_fault(pattern):
-            yield _problem(steps, reason)
+            yield _problem(steps, f"无法使用此 pattern：{reason}", f"this pattern cannot be used: {reason}")
 
 
 def _pattern_fault(pattern: str) -> str:
     try:
         compiled(pattern)
     except ValueError as wrong:
-        return f"this pattern cannot be used: {wrong}"
+        return str(wrong)
     return ""
 
 
@@ -197,9 +206,9 @@ def _without_end(schema: Mapping[str, Any], parts: list[tuple[Steps, Any]]) -> l
     for steps, part in parts:
         count = _expansion(part, resolver, counts)
         if count is None:
-            return [_problem(steps, "refers to itself without end")]
+            return [_problem(steps, "无止境地引用自身", "refers to itself without end")]
         if count > _MAX_EXPANSION:
-            return [_problem(steps, "combines too many subschemas")]
+            return [_problem(steps, "组合的子 schema 过多", "combines too many subschemas")]
     return []
 
 

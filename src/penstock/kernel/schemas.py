@@ -20,6 +20,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from referencing import Registry
 
 from penstock.kernel import json
+from penstock.kernel.errors import Sentence
 
 DRAFTS = {
     "https://json-schema.org/draft/2020-12/schema": Draft202012Validator,
@@ -169,9 +170,9 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
 
 
 def errors_of(schema: Mapping[str, Any], value: Any, limit: int = MAX_ERRORS) -> list[dict[str, str]]:
-    """[{path, message}] of a value that does not fit, by path; empty when it does."""
+    """[{path, message, message_zh}] of a value that does not fit, by path; empty when it does."""
     if _deeper_than(value, _MAX_DEPTH):
-        return [{"path": "", "message": f"is nested more than {_MAX_DEPTH} deep"}]
+        return [fault("", Sentence(f"嵌套超过 {_MAX_DEPTH} 层", f"is nested more than {_MAX_DEPTH} deep"))]
     token = _references.set([0])
     try:
         found = []
@@ -180,10 +181,22 @@ def errors_of(schema: Mapping[str, Any], value: Any, limit: int = MAX_ERRORS) ->
             if len(found) >= limit:
                 break
     except (_TooMuch, RecursionError):
-        return [{"path": "", "message": "the schema refers to itself too often to check this value"}]
+        return [
+            fault(
+                "",
+                Sentence(
+                    "schema 自引用过多，无法校验此值", "the schema refers to itself too often to check this value"
+                ),
+            )
+        ]
     finally:
         _references.reset(token)
     return sorted(found[:limit], key=lambda each: each["path"])
+
+
+def fault(path: str, said: Sentence) -> dict[str, str]:
+    """What is wrong at a place, in both languages; `message` is the English one, which models are shown too."""
+    return {"path": path, "message": said.en, "message_zh": said.zh}
 
 
 def _deeper_than(value: Any, limit: int) -> bool:
@@ -205,53 +218,62 @@ def _told(error: ValidationError) -> list[dict[str, str]]:
     where = pointer(error.absolute_path)
     if error.validator == "required" and isinstance(error.instance, Mapping):
         return _missing(error, where)
-    return [{"path": where, "message": _sentence(error)}]
+    return [fault(where, _sentence(error))]
 
 
 def _missing(error: ValidationError, where: str) -> list[dict[str, str]]:
     """One error for each name; the library makes an error of each, and says which only in its sentence."""
     wanted: Any = error.validator_value
     named = [name for name in wanted if error.message.startswith(repr(name))]
-    return [{"path": where + pointer([name]), "message": "is missing"} for name in named]
+    return [fault(where + pointer([name]), Sentence("缺失", "is missing")) for name in named]
 
 
-_SENTENCES: dict[str, str] = {
-    "enum": "must be one of {}",
-    "const": "must be {}",
-    "minimum": "must be at least {}",
-    "maximum": "must be at most {}",
-    "exclusiveMinimum": "must be more than {}",
-    "exclusiveMaximum": "must be less than {}",
-    "multipleOf": "must be a multiple of {}",
-    "minLength": "must have at least {} characters",
-    "maxLength": "must have at most {} characters",
-    "minItems": "must have at least {} elements",
-    "maxItems": "must have at most {} elements",
-    "minProperties": "must have at least {} properties",
-    "maxProperties": "must have at most {} properties",
-    "format": "is not a valid {}",
+_SENTENCES = {
+    "enum": Sentence("必须是 {} 之一", "must be one of {}"),
+    "const": Sentence("必须是 {}", "must be {}"),
+    "minimum": Sentence("不得小于 {}", "must be at least {}"),
+    "maximum": Sentence("不得大于 {}", "must be at most {}"),
+    "exclusiveMinimum": Sentence("必须大于 {}", "must be more than {}"),
+    "exclusiveMaximum": Sentence("必须小于 {}", "must be less than {}"),
+    "multipleOf": Sentence("必须是 {} 的倍数", "must be a multiple of {}"),
+    "minLength": Sentence("至少要有 {} 个字符", "must have at least {} characters"),
+    "maxLength": Sentence("最多 {} 个字符", "must have at most {} characters"),
+    "minItems": Sentence("至少要有 {} 个元素", "must have at least {} elements"),
+    "maxItems": Sentence("最多 {} 个元素", "must have at most {} elements"),
+    "minProperties": Sentence("至少要有 {} 个属性", "must have at least {} properties"),
+    "maxProperties": Sentence("最多 {} 个属性", "must have at most {} properties"),
+    "format": Sentence("不是有效的 {}", "is not a valid {}"),
+    "pattern": Sentence("不匹配 {}", "does not match {}"),
+    "uniqueItems": Sentence("有重复的元素", "has an element twice"),
+    "additionalProperties": Sentence("该对象没有这个属性", "is not a property of this object"),
 }
+_AS_WRITTEN = ("format", "pattern")
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError) -> Sentence:
     wanted = error.validator_value
     if error.validator == "type":
-        kinds = wanted if isinstance(wanted, list) else [wanted]
-        return f"must be {' or '.join(map(str, kinds))}, is {_kind(error.instance)}"
+        kinds, found = list(map(str, wanted if isinstance(wanted, list) else [wanted])), _kind(error.instance)
+        return Sentence(f"必须是 {' 或 '.join(kinds)}，实为 {found}", f"must be {' or '.join(kinds)}, is {found}")
     if error.validator in ("anyOf", "oneOf"):
         return _of_alternatives(error)
     form = _SENTENCES.get(str(error.validator))
     if form is None:
-        return error.message[:300]
-    return form.format(wanted if isinstance(wanted, str) and error.validator == "format" else _short(wanted))
+        return Sentence(error.message[:300], error.message[:300])
+    shown = wanted if isinstance(wanted, str) and error.validator in _AS_WRITTEN else _short(wanted)
+    return Sentence(form.zh.format(shown), form.en.format(shown))
 
 
-def _of_alternatives(error: ValidationError) -> str:
+def _of_alternatives(error: ValidationError) -> Sentence:
     if not error.context:
-        return "fits more than one of the alternatives"
+        return Sentence("符合不止一个选项", "fits more than one of the alternatives")
     closest = max(error.context, key=lambda each: len(each.absolute_path))
-    where = pointer(closest.relative_path)
-    return f"fits none of the alternatives; of the closest: {where + ' ' if where else ''}{_sentence(closest)}"[:400]
+    where, why = pointer(closest.relative_path), _sentence(closest)
+    at = f"{where} " if where else ""
+    return Sentence(
+        f"不符合任何一个选项；最接近者：{at}{why.zh}"[:400],
+        f"fits none of the alternatives; of the closest: {at}{why.en}"[:400],
+    )
 
 
 def _short(value: Any) -> str:

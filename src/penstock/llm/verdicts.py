@@ -9,8 +9,8 @@ from jsonschema import SchemaError
 from referencing.exceptions import Unresolvable
 
 from penstock.kernel import error_codes, json
-from penstock.kernel.errors import ErrorCode, PenstockError
-from penstock.kernel.schemas import DRAFTS, draft_of, errors_of
+from penstock.kernel.errors import ErrorCode, PenstockError, Sentence
+from penstock.kernel.schemas import DRAFTS, draft_of, errors_of, fault
 from penstock.llm.answers import Completion, NotReadable, json_in
 from penstock.llm.strict import is_object, strict_form, without_padding, wrapped
 
@@ -58,14 +58,15 @@ class Target:
         try:
             value = json_in(content)
         except NotReadable as wrong:
-            return _invalid([{"path": "", "message": f"not JSON: {wrong}"[:_LONGEST_MESSAGE]}])
+            said = Sentence(f"不是 JSON：{wrong}"[:_LONGEST_MESSAGE], f"not JSON: {wrong}"[:_LONGEST_MESSAGE])
+            return _invalid([fault("", said)])
         if self._is_wrapped and isinstance(value, dict) and value.keys() == {"value"}:
             value = value["value"]
         try:
             value = without_padding(value, self._schema, self._schema)
             errors = errors_of(self._schema, value)
         except RecursionError:
-            errors = [{"path": "", "message": "is nested too deeply"}]
+            errors = [fault("", Sentence("嵌套过深", "is nested too deeply"))]
         except (Unresolvable, ValueError) as wrong:  # a reference to elsewhere, or a pattern that is none
             raise _unusable(str(wrong)) from None
         return _invalid(errors[:_MOST_ERRORS]) if errors else Verdict(value=value)

@@ -100,6 +100,17 @@ class TestTrying:
         assert made["data"] == {"weight": 3, "sender": "Ann"}
         assert made["metadata"]["strategy"] == "rules"
 
+    def test_what_is_wrong_is_said_in_the_terminals_language(self, run, monkeypatch):
+        monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+        monkeypatch.setenv("COLUMNS", "300")
+        Path("wrong.yaml").write_text(RULE + "colour: red\n")
+        said = run("rules", "try", "wrong.yaml", "--text", "Weight: 3")[2]
+        assert "规则无效（ETL_RULE_INVALID）：wrong.yaml:" in said
+        assert "colour: 没有这个键；可用的键：" in said
+        said = run("rules", "try", "parcel.yaml", "--text", "nothing")[2].strip()
+        assert "（ETL_RESULT_INVALID）：/weight 缺失。" in said
+        assert said.endswith("。")
+
     def test_a_text_may_come_from_a_pipe(self, run, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffWeight: 4".encode())))
         assert json.loads(run("rules", "try", "parcel.yaml", "--file", "-")[1]) == {"weight": 4}

@@ -191,7 +191,7 @@ class TestWhatComesOut:
 
     async def test_what_no_chunk_says_is_missing_by_its_path(self):
         failure = await refused("LLM_OUTPUT_INVALID", made(ReadingModel(), invoice(100).replace("INV-42", "")))
-        assert failure.details["errors"] == [{"path": "/number", "message": "is missing"}]
+        assert failure.details["errors"] == [{"path": "/number", "message": "is missing", "message_zh": "缺失"}]
 
     async def test_nulls_that_do_not_fit_are_left_out(self):
         text = invoice(100).replace("name of 7 ", " ")

@@ -105,7 +105,9 @@ class TestAnInvoice:
         with pytest.raises(PenstockError) as failure:
             await made(PageDraft().line("Total: 5"))
         assert failure.value.code.code == "ETL_RESULT_INVALID"
-        assert failure.value.details["errors"] == [{"path": "/invoice_no", "message": "is missing"}]
+        assert failure.value.details["errors"] == [
+            {"path": "/invoice_no", "message": "is missing", "message_zh": "缺失"}
+        ]
 
     async def test_progress_counts_the_pages(self):
         told = Told()

@@ -170,9 +170,22 @@ class TestErrorsOfValues:
 
     def test_alternatives_say_what_the_closest_lacks(self):
         schema = {"anyOf": [{"type": "null"}, {"properties": {"a": {"type": "number"}}, "type": "object"}]}
-        assert errors_of(schema, {"a": "x"}) == [
-            {"path": "", "message": "fits none of the alternatives; of the closest: /a must be number, is string"}
-        ]
+        (told,) = errors_of(schema, {"a": "x"})
+        assert told["message"] == "fits none of the alternatives; of the closest: /a must be number, is string"
+        assert told["message_zh"] == "不符合任何一个选项；最接近者：/a 必须是 number，实为 string"
+
+    @pytest.mark.parametrize(
+        ("schema", "value"),
+        [
+            ({"type": "number"}, "x"), ({"enum": [1]}, 2), ({"minimum": 3}, 1), ({"pattern": "^a"}, "b"),
+            ({"uniqueItems": True}, [1, 1]), ({"additionalProperties": False}, {"a": 1}), ({"format": "date"}, "x"),
+            ({"required": ["a"]}, {}), ({"oneOf": [{}, {}]}, 1), ({"maxItems": 0}, [1]),
+        ],
+    )  # fmt: skip
+    def test_each_is_told_in_both_languages(self, schema, value):
+        (told,) = errors_of(schema, value)
+        assert told["message"].isascii()
+        assert not told["message_zh"].isascii()
 
     def test_no_more_than_a_hundred_are_told(self):
         assert len(errors_of({"items": {"type": "number"}}, ["x"] * 500)) == 100

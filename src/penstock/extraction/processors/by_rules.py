@@ -18,8 +18,8 @@ from penstock.extraction.processors.labels import Labelled, labelled
 from penstock.extraction.processors.rows import RowList
 from penstock.extraction.schemas import errors_of
 from penstock.kernel import error_codes
-from penstock.kernel.errors import PenstockError
-from penstock.kernel.schemas import matches
+from penstock.kernel.errors import PenstockError, Sentence
+from penstock.kernel.schemas import fault, matches
 from penstock.pdf.pages.model import Page
 
 _LONGEST_LINE = 1_000
@@ -34,7 +34,7 @@ class RulesProcessor:
         schema = rule.json_schema
         if schema is None:
             raise PenstockError(
-                error_codes.ETL_RULE_INVALID, problems=[{"path": "/json_schema", "message": "is missing"}]
+                error_codes.ETL_RULE_INVALID, problems=[fault("/json_schema", Sentence("缺失", "is missing"))]
             )
         findings = Findings(wanted_of(schema, rule.options))
         done, total = 0, max(1, manuscript.page_count)

@@ -105,7 +105,10 @@ class TestMaking:
     )  # fmt: skip
     async def test_what_cannot_work_is_refused_by_path(self, database, wrong, path):
         failure = await refused("ETL_RULE_INVALID", made(database, **wrong))
-        assert [each["path"] for each in failure.details["problems"]] == [path]
+        (problem,) = failure.details["problems"]
+        assert problem["path"] == path
+        assert problem["message"].isascii()
+        assert not problem["message_zh"].isascii()
 
     async def test_a_name_is_taken_once_for_each_merchant(self, database):
         await made(database)
