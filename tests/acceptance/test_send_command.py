@@ -3,15 +3,14 @@
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.direct_system import DirectSystem, running_system
-from tests.support.edge import token
 from tests.support.phones import recorded
+from tests.support.send_shell import document, send_shell
 from tests.support.shells import Shell
 from tests.support.terminals import Terminal
 
@@ -41,18 +40,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shell(system: DirectSystem, tmp_path: Path) -> Shell:
-    server = ["--server", system.serve.address, "--token", token(seconds=600), "--chunk-size", "256KiB"]
-    return Shell(tmp_path, ["send"], server)
+    return send_shell(system, tmp_path)
 
 
 @pytest.fixture
 def terminal(shell: Shell) -> Iterator[Callable[..., Terminal]]:
     with shell.terminals() as start:
         yield start
-
-
-def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    return dict(json.loads(done.stdout))
 
 
 def arrived(system: DirectSystem, upload: dict[str, Any], file: Path) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli import screen
-from penstock.cli.bucket_session import BucketSession, ObjectExists, SessionGone
+from penstock.cli.bucket_parts import BucketParts
+from penstock.cli.bucket_session import BucketSession, ObjectExists
+from penstock.cli.bucket_wire import BucketWire, SessionGone
 from penstock.cli.remote import Patience, Remote
 from penstock.cli.screen import Refusal
 from penstock.cli.send_outcome import Sent, print_sent
@@ -70,11 +72,11 @@ def _one(remote: Remote, path: Path, wish: Sending, view: View) -> Sent:
             sent.size = Likeness.of(file).size
             view.begin(path, sent.size)
             patience = Patience(wish.wait, view.waits)
-            session = BucketSession(patience, here=remote.is_here)
+            wire = BucketWire(here=remote.is_here)
             try:
-                sent.upload = _Course(remote, session, patience, view).run(file, path, wish, remembered)
+                sent.upload = _Course(remote, wire, patience, view).run(file, path, wish, remembered)
             finally:
-                session.close()
+                wire.close()
                 view.end()
     except Refusal as failure:
         sent.failure = failure
@@ -86,7 +88,7 @@ class _Course:
     """One file from announcement to verdict."""
 
     remote: Remote
-    session: BucketSession
+    wire: BucketWire
     patience: Patience
     view: View
 
@@ -110,24 +112,27 @@ class _Course:
 
     def _sent(self, file: BufferedReader, opened: Any, note: Note, remembered: Remembered, chunk: int) -> bool:
         """False: the session is gone. That the object exists is no failure: it may be ours."""
-        if opened["resumable_init_url"] is None:
-            raise Refusal(
-                "This server's bucket takes files in parts; `penstock send` speaks only resumable sessions.",
-                "该服务的存储桶按分片接收文件；penstock send 仅支持可续传会话。",
-            )
         try:
-            if not note.url:
-                address = self.session.begin(opened["resumable_init_url"], opened["resumable_init_headers"])
-                note = replace(note, url=address)
-                remembered.keep(note)
-            elif at := self.session.offset(note.url, note.likeness.size):
-                self.view.goes_on(at)
-            self.session.send(note.url, file, note.likeness.size, chunk, self.view.at)
+            if opened["part_bytes"] is not None:
+                parts = BucketParts(self.remote, self.wire, self.patience, f"{_ENDPOINT}/{opened['upload_id']}")
+                parts.send(file, note.likeness.size, self.view)
+            else:
+                self._in_a_session(file, opened, note, remembered, chunk)
         except SessionGone:
             return False
         except ObjectExists:
             self.view.checks()
         return True
+
+    def _in_a_session(self, file: BufferedReader, opened: Any, note: Note, remembered: Remembered, chunk: int) -> None:
+        session = BucketSession(self.wire, self.patience)
+        if not note.url:
+            address = session.begin(opened["resumable_init_url"], opened["resumable_init_headers"])
+            note = replace(note, url=address)
+            remembered.keep(note)
+        elif at := session.offset(note.url, note.likeness.size):
+            self.view.goes_on(at)
+        session.send(note.url, file, note.likeness.size, chunk, self.view.at)
 
     def _verdict(self, upload_id: str, wait: float) -> dict[str, Any]:
         self.view.checks()

@@ -173,6 +173,10 @@ class Patience:
         self._tell = tell
         self.rest()
 
+    def another(self) -> "Patience":
+        """As long, for something that fails by itself."""
+        return Patience(self._seconds, self._tell)
+
     def rest(self) -> None:
         """Something went well: whatever comes next is a new trouble."""
         self._attempt = 0

@@ -87,10 +87,11 @@ async def complete(desk: DirectDesk, caller: Caller, upload_id: str) -> dict[str
     present = await bucket.parts(name, multipart_id) if multipart_id else None
     if present is None:
         return await _completed_before(desk, bucket, row)
-    _check_whole(desk, row, present)
+    whole = _that_count(desk, row, present)
+    _check_whole(desk, row, whole)
     failpoints.reach("direct.parts_completing")
     try:
-        await bucket.complete_parts(name, multipart_id, present)
+        await bucket.complete_parts(name, multipart_id, whole)
     except PenstockError as refused:
         if refused.code is error_codes.NOT_FOUND:  # somebody else completed or aborted it meanwhile
             return await _completed_before(desk, bucket, row)
@@ -176,6 +177,14 @@ async def _completed_before(desk: DirectDesk, bucket: PartBucket, row: dict[str,
     if await bucket.find(row["object_name"]) is not None:
         return await _look_now(desk, row)
     raise PenstockError(error_codes.DIRECT_PARTS_MISSING, upload_id=str(row["upload_id"]), received=0, missing=[1])
+
+
+def _that_count(desk: DirectDesk, row: dict[str, Any], present: Sequence[Part]) -> Sequence[Part]:
+    """All, unless they are too much: some may be left behind the last one, from when parts were smaller."""
+    expected, size = row["expected_size"], part_bytes(desk, row)
+    if not expected or not size or sum(part.size for part in present) <= expected:
+        return present
+    return [part for part in present if part.number <= -(-expected // size)]
 
 
 def _check_whole(desk: DirectDesk, row: dict[str, Any], present: Sequence[Part]) -> None:

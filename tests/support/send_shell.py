@@ -1,0 +1,19 @@
+"""Where a person types `penstock send`."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support.direct_system import DirectSystem
+from tests.support.edge import token
+from tests.support.shells import Shell
+
+
+def send_shell(system: DirectSystem, directory: Path) -> Shell:
+    server = ["--server", system.serve.address, "--token", token(seconds=600), "--chunk-size", "256KiB"]
+    return Shell(directory, ["send"], server)
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return dict(json.loads(done.stdout))
