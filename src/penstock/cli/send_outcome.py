@@ -42,7 +42,7 @@ def print_sent(sent: Sent, *, as_json: bool) -> None:
     name, upload = escape(printable(sent.path.name)), sent.upload or {}
     console = screen.console()
     if sent.failure is not None:
-        console.print(f"[red]✗[/] {name}: {escape(str(sent.failure))}")
+        console.print(f"[red]✗[/] {name}: {escape(sent.failure.sentence.in_language(screen.language()))}")
     elif sent.trouble is not None:
         console.print(f"[red]✗[/] {name}: {escape(str(sent.trouble['error_message']))} ({sent.trouble['error_code']})")
     elif sent.is_well:
@@ -61,5 +61,5 @@ def _document(sent: Sent) -> dict[str, Any]:
     if isinstance(sent.failure, Refused):
         error = {"code": sent.failure.code, "message": sent.failure.message, "remedy": sent.failure.remedy}
     elif sent.failure is not None:
-        error = {"code": None, "message": str(sent.failure)}
+        error = {"code": None, "message": sent.failure.sentence.in_language(screen.language())}
     return {"file": str(sent.path), "size": sent.size, "upload": sent.upload, "error": error}

@@ -1,6 +1,7 @@
 """Buckets that are in trouble of their own, as `penstock send` meets them."""
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,6 +54,19 @@ def send(monkeypatch) -> Iterator[Callable[[str], None]]:
     session = BucketSession(wire, Patience(5.0, lambda *_: None))
     yield lambda address: session.send(address, io.BytesIO(FILE), len(FILE), 1 << 18, lambda _: None)
     wire.close()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("language", "said"), [("C.UTF-8", "There is no such file."), ("zh_CN.UTF-8", "文件不存在。")]
+    )
+    def test_they_are_said_in_the_persons_language(self, run, monkeypatch, language, said):
+        monkeypatch.setenv("LANG", language)
+        server = ("--server", "http://127.0.0.1:9", "--token", "t")
+        code, out, _ = run("send", "none.mp4", *server)
+        assert (code, out) == (1, f"✗ none.mp4: {said}\n")
+        code, out, _ = run("send", "none.mp4", *server, "--json")
+        assert (code, json.loads(out)["error"]) == (1, {"code": None, "message": said})
 
 
 class TestPatience:
