@@ -21,4 +21,4 @@ async def main() -> None:
         shelf = ShelfBucket()
         facts = shelf.put(row["object_name"], content, row["content_type"])
         shelf.objects[facts.name] = (replace(facts, generation=row["gcs_generation"]), content)
-        await becomings(parts, shelf)["video" if row["video_id"] else "job"](row)
+        await becomings(parts, lambda _: shelf)["video" if row["video_id"] else "job"](row)

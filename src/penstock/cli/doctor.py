@@ -54,6 +54,7 @@ def checks(data: "Data") -> list[Check]:
         partial(server.redis_works, servers),
         partial(server.store_works, servers),
         partial(server.clocks_agree, servers),
+        partial(server.direct_uploads_go_on, servers),
         server.sandbox_is_strong,
     ]
 

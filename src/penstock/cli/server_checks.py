@@ -18,6 +18,7 @@ from penstock.kernel.migrations import current_revision, known_revisions, newest
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.sandbox import Sandbox, SandboxSettings, Strength
 from penstock.kernel.settings import mask_url
+from penstock.uploads.direct.store import STUCK
 
 _OLDEST_REDIS = (6, 2)
 _SKEW_WARN, _SKEW_FAIL = 1.0, 30.0
@@ -57,6 +58,29 @@ def clocks_agree(servers: Servers) -> Finding:
         return ok(name, said)
     todo = text("Let NTP set both machines' clocks", "请用 NTP 校准两台机器的时钟")
     return Finding(name, Level.WARN if skew < _SKEW_FAIL else Level.FAIL, said, todo)
+
+
+def direct_uploads_go_on(servers: Servers) -> Finding:
+    """Whatever is tried again and again in vain; mostly for a bucket that was in use before."""
+    name = text("Direct uploads", "直传")
+    if not servers.database_url:
+        return skip(name)
+    try:
+        with psycopg.connect(servers.database_url, connect_timeout=3) as connection:
+            found = connection.execute(STUCK).fetchall()
+    except psycopg.errors.UndefinedTable:  # told by another check: the database is not current
+        return skip(name)
+    except psycopg.Error as failure:
+        return _away(name, mask_url(servers.database_url), failure)
+    if not found:
+        return ok(name, text("nothing waits in vain", "没有滞留的上传"))
+    waiting = ", ".join(f"{bucket} ({number})" for bucket, number in found)
+    said = text(f"uploads wait for their bucket in vain: {waiting}", f"以下存储桶的上传一直无法处理：{waiting}")
+    todo = text(
+        "Let the credentials in use reach these buckets; the worker's log says what is wrong (direct.put_off)",
+        "请让当前凭据可以访问这些存储桶；原因见 worker 日志（direct.put_off）",
+    )
+    return Finding(name, Level.WARN, said, todo)
 
 
 def redis_works(servers: Servers) -> Finding:

@@ -23,7 +23,7 @@ from penstock.kernel.leases import Leasable, Lease
 from penstock.kernel.statemachine import Step, move
 from penstock.kernel.telemetry import spanned
 from penstock.uploads.direct import metrics, store
-from penstock.uploads.direct.aside import move_aside
+from penstock.uploads.direct.aside import move_aside, must_be_there
 from penstock.uploads.direct.callback import told
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import News, Outcome, finish, policy_of
@@ -65,20 +65,27 @@ async def attend_one(desk: DirectDesk, lease: Lease) -> None:
 
 async def _attend(desk: DirectDesk, lease: Lease) -> None:
     failpoints.reach("direct.claimed")
-    row, bucket = dict(lease.row), desk.open_bucket()
-    is_elsewhere = row["bucket"] != bucket.name
+    row = dict(lease.row)
     if row["status"] in (DirectStatus.PENDING, DirectStatus.UPLOADING):
-        found = None if is_elsewhere else await _keeping(desk, lease, lambda: look(bucket, row["object_name"]))
+        found = await _keeping(desk, lease, lambda: _looked(desk, row))
         failpoints.reach("direct.looked")
         await (_settle_missing(desk, lease) if found is None else _settle_found(desk, lease, found))
         return
-    if is_elsewhere:
-        raise PenstockError(error_codes.STORE_UNAVAILABLE, bucket=row["bucket"], reason="another bucket is in use")
     if row["status"] == DirectStatus.COMPLETED:
         await _keeping(desk, lease, lambda: _become(desk, row))
     elif row["aside_generation"] is not None:
         await _keeping(desk, lease, lambda: move_aside(desk, row))
     await _settle_done(desk, lease)
+
+
+async def _looked(desk: DirectDesk, row: dict[str, Any]) -> ObjectFacts | None:
+    """A bucket that was in use before and cannot be reached any more shall not keep an upload waiting for ever."""
+    try:
+        return await look(desk.bucket_of(row["bucket"]), row["object_name"])
+    except PenstockError as away:
+        if row["bucket"] == desk.settings.bucket or away.kind is not Kind.UNAVAILABLE:
+            raise
+        return None
 
 
 async def _keeping(desk: DirectDesk, lease: Lease, work: Callable[[], Awaitable[T]]) -> T:
@@ -89,6 +96,8 @@ async def _become(desk: DirectDesk, row: dict[str, Any]) -> None:
     policy = policy_of(desk.settings, row)
     becoming = desk.becomes.get(policy.becomes) if policy else None
     if becoming is not None:
+        if (bucket := desk.bucket_of(row["bucket"])) is not desk.bucket:
+            await must_be_there(bucket, row["object_name"], row["gcs_generation"])
         await becoming(row)
     failpoints.reach("direct.became")
 

@@ -37,6 +37,8 @@ class DirectDesk:
     queue: Queue
     owner: str = ""
     becomes: Mapping[str, Becoming] = field(default_factory=dict)
+    open_other: Callable[[str], Bucket] | None = None  # by name, with the credentials of the one in use
+    _others: dict[str, Bucket] = field(default_factory=dict)
 
     @cached_property
     def commits(self) -> GroupCommit:
@@ -58,6 +60,18 @@ class DirectDesk:
             raise PenstockError(error_codes.DIRECT_UPLOADS_OFF)
         return self.bucket
 
+    def bucket_of(self, name: str) -> Bucket:
+        """The one in use, or one that was in use before. Whether that can still be reached only its answers tell."""
+        bucket = self.open_bucket()
+        if name == bucket.name:
+            return bucket
+        if self.open_other is None:
+            raise PenstockError(error_codes.STORE_UNAVAILABLE, bucket=name, reason="another bucket is in use")
+        if name not in self._others:
+            self._others[name] = self.open_other(name)
+        return self._others[name]
+
     async def close(self) -> None:
-        if self.bucket is not None:
-            await self.bucket.close()
+        for bucket in (self.bucket, *self._others.values()):
+            if bucket is not None:
+                await bucket.close()

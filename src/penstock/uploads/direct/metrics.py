@@ -12,6 +12,9 @@ CALLBACK_DELAY = Histogram(
 )
 MD5_MISMATCHES = Counter("penstock_direct_md5_mismatch_total", "Objects that were not what was announced")
 OVERWRITES = Counter("penstock_direct_generation_violation_total", "Objects that replaced one that was complete")
+LEFT_BEHIND = Counter(
+    "penstock_direct_left_behind_total", "Wrong objects that stay in a bucket used before, which cannot be reached"
+)
 EXPIRED = Counter("penstock_direct_session_expired_total", "Uploads given up because the object never came")
 RECONCILED = Counter("penstock_direct_reconciled_total", "Uploads found in the bucket without a notification")
 ATTENDED = Counter(

@@ -17,7 +17,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import metrics, store
-from penstock.uploads.direct.aside import move_aside
+from penstock.uploads.direct.aside import clear_the_way
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.ports import SignedStart
 from penstock.uploads.direct.settings import Policy
@@ -240,7 +240,7 @@ async def _reopen(
     desk: DirectDesk, caller: Caller, known: dict[str, Any], values: dict[str, Any]
 ) -> dict[str, Any] | None:
     if known["aside_generation"] is not None:
-        await move_aside(desk, known)
+        await clear_the_way(desk, known)
     async with desk.database.transaction() as tx:
         if values["video_id"] is not None:
             await _bind(tx, caller, values)

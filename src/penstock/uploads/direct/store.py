@@ -30,6 +30,12 @@ _NEW_VIDEO = (
     " values (%(video_id)s, %(user_id)s, %(merchant_id)s, %(title)s) returning *"
 )
 
+# What should have been done long ago, by the bucket it waits for.
+STUCK = (
+    "select bucket, count(*)::int as uploads from catalog.uploads where due_at is not null and looks > 5"
+    " and status in ('completed', 'failed') group by bucket order by bucket"
+)
+
 _OF_OBJECT = "from catalog.uploads where bucket = %(bucket)s and object_name = %(name)s"
 
 

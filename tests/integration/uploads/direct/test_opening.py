@@ -10,7 +10,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role
-from penstock.uploads.direct import videos
+from penstock.uploads.direct import metrics, videos
 from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.opening import open_upload, user_uuid
 from penstock.uploads.direct.settings import VIDEO_POLICY, DirectSettings
@@ -136,6 +136,31 @@ class TestAnotherBucket:
         again = await open_upload(moved, phone, wish)
         assert again.already_completed
         assert again.row["bucket"] == bucket.name
+
+    async def test_a_wrong_object_in_the_old_one_is_moved_aside_there(self, desk, moved, bucket, phone, wish):
+        first = (await open_upload(desk, phone, wish)).row
+        await _arrived(desk, wrong := bucket.put(first["object_name"], b"something else"))
+        with_old = replace(moved, open_other={"shelf": bucket}.__getitem__)
+        again = await open_upload(with_old, phone, wish)
+        assert (again.row["bucket"], again.row["status"]) == ("new", "pending")
+        assert set(bucket.objects) == {f"quarantine/{first['upload_id']}/{wrong.generation}"}
+        assert again.row["aside_name"] in bucket.objects
+
+    @pytest.mark.parametrize("trouble", ["away", "another of that name", "not known"])
+    async def test_an_old_one_that_cannot_be_reached_holds_nobody_up_and_is_told(
+        self, desk, moved, bucket, phone, wish, trouble
+    ):
+        first = (await open_upload(desk, phone, wish)).row
+        await _arrived(desk, wrong := bucket.put(first["object_name"], b"something else"))
+        bucket.is_away = trouble == "away"
+        old = ShelfBucket("shelf") if trouble == "another of that name" else bucket
+        others = {} if trouble == "not known" else {"open_other": {"shelf": old}.__getitem__}
+        before = metrics.LEFT_BEHIND._value.get()
+        again = (await open_upload(replace(moved, **others), phone, wish)).row
+        assert (again["bucket"], again["status"], again["aside_generation"]) == ("new", "pending", None)
+        assert again["aside_name"] == f"shelf/{wrong.name}#{wrong.generation}"
+        assert metrics.LEFT_BEHIND._value.get() == before + 1
+        assert wrong.name in bucket.objects
 
 
 class TestOpeningAgain:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import traceback
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.support import programs, s3
@@ -19,7 +20,7 @@ from penstock.kernel.identity import Caller, Role
 from penstock.kernel.queue import Queue
 from penstock.kernel.settings import SettingsError
 from penstock.uploads.direct import parts
-from penstock.uploads.direct.adapters import open_bucket
+from penstock.uploads.direct.adapters import open_bucket, open_other
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.opening import Wish, open_upload
 from penstock.uploads.direct.ports import PartBucket
@@ -87,6 +88,11 @@ async def _row(desk):
     async with desk.database.transaction() as tx:
         [row] = await fetch_all(tx, "select *, due_at <= now() as is_due from catalog.uploads")
     return row
+
+
+async def _change(desk, assignments):
+    async with desk.database.transaction() as tx:
+        await tx.execute(f"update catalog.uploads set {assignments}")
 
 
 def _begun(raw):
@@ -336,3 +342,33 @@ def _served(settings, database_url, deed, upload_id, failpoint):
     program = programs.start_python("-m", "tests.support.parting", deed, upload_id, env=given, stderr=subprocess.PIPE)
     _, said = program.communicate(timeout=60)
     return program.returncode, said
+
+
+class TestABucketThatWasInUseBefore:
+    @pytest.fixture
+    async def moved(self, desk, settings):
+        others = settings.model_copy(update={"bucket_url": "s3://fresh"})
+        made = replace(
+            desk, bucket=open_bucket(others, SystemClock()), settings=others,
+            open_other=partial(open_other, others, SystemClock()), _others={},
+        )  # fmt: skip
+        yield made
+        await made.close()
+
+    async def test_a_wrong_object_is_moved_aside_there(self, desk, moved, raw, upload):
+        _put(raw, upload["object_name"], b"something else")
+        await _change(desk, "due_at = now()")
+        assert (await attended(desk))["aside_generation"] is not None
+        row = await attended(moved)
+        assert (row["bucket"], row["aside_generation"], row["due_at"]) == (s3.BUCKET, None, None)
+        assert raw.get_object(Bucket=s3.BUCKET, Key=row["aside_name"])["Body"].read() == b"something else"
+
+    async def test_one_that_is_no_more_leaves_it_to_be_done(self, desk, moved, raw, upload):
+        _put(raw, upload["object_name"], b"something else")
+        await _change(desk, "due_at = now()")
+        await attended(desk)
+        await _change(desk, "bucket = 'removed'")
+        row = await attended(moved)
+        assert row["aside_generation"] is not None
+        assert row["aside_name"] is None
+        assert row["looks"] == 1

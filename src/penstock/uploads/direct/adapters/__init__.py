@@ -1,6 +1,8 @@
 """The buckets that direct uploads can use. Client libraries are slow to import: each is, when first asked for."""
 
+from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.settings import SettingsError
 from penstock.uploads.direct.ports import Bucket
 from penstock.uploads.direct.settings import DirectSettings
@@ -21,6 +23,14 @@ def open_bucket(settings: DirectSettings, clock: Clock) -> Bucket | None:
     from penstock.uploads.direct.adapters.s3 import S3Bucket
 
     return S3Bucket(settings, clock)
+
+
+def open_other(settings: DirectSettings, clock: Clock, name: str) -> Bucket:
+    """One of the same kind, at the same service and with the same credentials: perhaps in use before."""
+    bucket = open_bucket(settings.model_copy(update={"bucket_url": f"{settings.scheme}://{name}"}), clock)
+    if bucket is None:
+        raise PenstockError(error_codes.DIRECT_UPLOADS_OFF)
+    return bucket
 
 
 def _check_endpoint(settings: DirectSettings) -> None:
