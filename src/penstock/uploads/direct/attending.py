@@ -26,7 +26,7 @@ from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.aside import move_aside, must_be_there
 from penstock.uploads.direct.callback import told
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import News, Outcome, finish, policy_of
+from penstock.uploads.direct.finishing import News, Outcome, finish
 from penstock.uploads.direct.looking import look
 from penstock.uploads.direct.parts import let_go
 from penstock.uploads.direct.ports import ObjectFacts
@@ -93,8 +93,8 @@ async def _keeping(desk: DirectDesk, lease: Lease, work: Callable[[], Awaitable[
 
 
 async def _become(desk: DirectDesk, row: dict[str, Any]) -> None:
-    policy = policy_of(desk.settings, row)
-    becoming = desk.becomes.get(policy.becomes) if policy else None
+    # Decided when it was completed, whatever has become of its policy; what becomes nothing is not due.
+    becoming = desk.becomes.get("video" if row["video_id"] else "job")
     if becoming is not None:
         if (bucket := desk.bucket_of(row["bucket"])) is not desk.bucket:
             await must_be_there(bucket, row["object_name"], row["gcs_generation"])

@@ -84,8 +84,11 @@ async def _first_time(tx: Tx, source: str, news: News) -> bool:
 
 
 def policy_of(settings: DirectSettings, row: Mapping[str, Any]) -> Policy | None:
-    """None: the policy was taken out of the settings meanwhile."""
-    return next((policy for policy in settings.policies if policy.name == row["policy"]), None)
+    """The one it was announced under; if that was renamed or taken out of the settings meanwhile, the one that takes
+    files of its type now. None: they are not taken any more.
+    """
+    named = next((policy for policy in settings.policies if policy.name == row["policy"]), None)
+    return named or settings.policy_for(row["content_type"])
 
 
 def _fault(row: Mapping[str, Any], facts: ObjectFacts, policy: Policy | None) -> ErrorCode | None:
@@ -95,8 +98,8 @@ def _fault(row: Mapping[str, Any], facts: ObjectFacts, policy: Policy | None) ->
         return error_codes.MD5_MISMATCH
     if row["expected_size"] and row["expected_size"] != facts.size:
         return error_codes.SIZE_MISMATCH
-    if policy is not None and facts.size > policy.largest:
-        return error_codes.FILE_SIZE_EXCEEDED
+    if policy is None or facts.size > policy.largest:
+        return error_codes.FILE_SIZE_EXCEEDED if policy else error_codes.DIRECT_TYPE_REFUSED
     if facts.content_type is not None and facts.content_type.partition(";")[0].strip().lower() != row["content_type"]:
         return error_codes.CONTENT_TYPE_MISMATCH
     return None

@@ -21,6 +21,7 @@ from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import store
 from penstock.uploads.direct.fetching import fetched
 from penstock.uploads.direct.film import Film
+from penstock.uploads.direct.finishing import policy_of
 from penstock.uploads.direct.ports import Bucket
 from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.direct.states import VIDEO, VideoStatus
@@ -113,7 +114,7 @@ def _judged(film: Film, row: Mapping[str, Any], settings: DirectSettings) -> Fil
     said = row["content_type"]
     if film.container not in _CONTAINERS.get(said, {film.container}):
         return _Refusal(error_codes.VIDEO_UNREADABLE, f"it was announced as {said} and is {film.container}", film)
-    policy = next((policy for policy in settings.policies if policy.name == row["policy"]), None)
+    policy = policy_of(settings, row)
     longest = policy.longest_seconds if policy else None
     # In whole seconds, as phones announce them: who stops recording at the limit has a few frames more.
     if longest is not None and int(film.seconds) > longest:

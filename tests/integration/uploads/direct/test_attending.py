@@ -18,7 +18,7 @@ from penstock.uploads.direct.attendant import Attendant
 from penstock.uploads.direct.attending import DUE, attend_one
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
-from penstock.uploads.direct.settings import DirectSettings
+from penstock.uploads.direct.settings import PDF_POLICY, DirectSettings
 from penstock.uploads.direct.sweeping import forget_dead_messages, sweep
 
 
@@ -257,6 +257,16 @@ class TestWhatItBecomes:
         row = await attend(desk)
         assert made == [complete["upload_id"]]
         assert (row["due_at"], row["leased_until"]) == (None, None)
+
+    async def test_a_policy_that_is_taken_away_meanwhile_takes_nothing_from_it(self, desk, complete):
+        made = []
+
+        async def become(row):
+            made.append(row["upload_id"])
+
+        desk.becomes["video"] = become
+        await attend(replace(desk, settings=DirectSettings(bucket_url="gs://shelf", policies=(PDF_POLICY,))))
+        assert made == [complete["upload_id"]]
 
     async def test_what_fails_every_time_is_tried_rarely(self, desk, complete):
         async def become(row):

@@ -9,7 +9,7 @@ from tests.support.shelf import CONTENT, ShelfBucket, pushed
 from penstock.kernel.db import fetch_all, fetch_one
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
-from penstock.uploads.direct.settings import DirectSettings
+from penstock.uploads.direct.settings import PDF_POLICY, VIDEO_POLICY, DirectSettings
 
 
 @pytest.fixture
@@ -52,6 +52,22 @@ class TestNotifications:
         async with desk.database.transaction() as tx:
             row = await fetch_one(tx, "select * from catalog.uploads")
         assert (row["status"], row["error_code"]) == ("failed", code)
+
+    async def test_what_was_announced_under_a_policy_that_has_another_name_now_ends_by_that(self, desk, facts):
+        renamed = VIDEO_POLICY.model_copy(update={"name": "film", "folder": "films"})
+        later = replace(desk, settings=DirectSettings(bucket_url="gs://shelf", policies=(renamed,)))
+        assert await receive(later, pushed(facts)) == "completed"
+        async with desk.database.transaction() as tx:
+            video = await fetch_one(tx, "select v.* from catalog.videos v join catalog.uploads using (video_id)")
+        assert video["status"] == "processing"
+
+    async def test_what_is_not_taken_any_more_fails_and_is_moved_aside(self, desk, facts):
+        later = replace(desk, settings=DirectSettings(bucket_url="gs://shelf", policies=(PDF_POLICY,)))
+        assert await receive(later, pushed(facts)) == "mismatch"
+        async with desk.database.transaction() as tx:
+            row = await fetch_one(tx, "select * from catalog.uploads")
+        assert (row["status"], row["error_code"]) == ("failed", "DIRECT_TYPE_REFUSED")
+        assert row["aside_generation"] == facts.generation
 
     @pytest.mark.parametrize(
         "body",
