@@ -26,7 +26,7 @@ from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.aside import move_aside, must_be_there
 from penstock.uploads.direct.callback import told
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import News, Outcome, finish
+from penstock.uploads.direct.finishing import News, Outcome, judge
 from penstock.uploads.direct.looking import look
 from penstock.uploads.direct.parts import let_go
 from penstock.uploads.direct.ports import ObjectFacts
@@ -107,10 +107,10 @@ async def _settle_found(desk: DirectDesk, lease: Lease, found: ObjectFacts) -> N
     async with desk.database.transaction() as tx:
         if await _is_changed(tx, lease, found):
             return
-        outcome = await finish(tx, desk.settings, news)
+        outcome, row = await judge(tx, desk.settings, news)
         await leases.settle(tx, DUE, lease, {"looks": 0})
         failpoints.reach("direct.settling")
-    told(desk, found, outcome)
+    told(desk, news, outcome, row)
     if outcome is Outcome.COMPLETED:
         metrics.RECONCILED.inc()
         log.info("direct.reconciled", upload=str(lease.key), generation=found.generation)

@@ -16,7 +16,7 @@ from penstock.kernel import failpoints, json
 from penstock.kernel.errors import reason_of
 from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import News, Outcome, finish
+from penstock.uploads.direct.finishing import News, Outcome, judge
 from penstock.uploads.direct.ports import ObjectFacts, md5_hex
 from penstock.uploads.direct.settings import ASIDE
 
@@ -48,16 +48,22 @@ async def receive(desk: DirectDesk, body: bytes) -> str:
     news = News(facts, "callback", bucket.reference(facts), message_id)
     failpoints.reach("direct.received")
     async with desk.database.transaction() as tx:
-        outcome = await finish(tx, desk.settings, news)
+        outcome, row = await judge(tx, desk.settings, news)
     failpoints.reach("direct.recorded")
-    told(desk, facts, outcome)
+    told(desk, news, outcome, row)
     if outcome in (Outcome.COMPLETED, Outcome.MISMATCH):
         await desk.wake()
     return _counted(outcome)
 
 
-def told(desk: DirectDesk, facts: ObjectFacts, outcome: Outcome) -> None:
-    """For operators, whoever brought the news."""
+def told(desk: DirectDesk, news: News, outcome: Outcome, row: Mapping[str, Any] | None) -> None:
+    """For operators, whoever brought the news: one line with all that an upload can be searched by."""
+    facts = news.facts
+    whose = {"upload": str(row["upload_id"]), "user": str(row["user_id"])} if row else {}
+    log.info(
+        "direct.object_heard_of", outcome=outcome, by=news.by, object=facts.name, generation=facts.generation,
+        message=news.message_id, **whose,
+    )  # fmt: skip
     if outcome is Outcome.COMPLETED and facts.finished_at is not None:
         metrics.CALLBACK_DELAY.observe(max(0.0, (desk.clock.now() - facts.finished_at).total_seconds()))
     if outcome is Outcome.MISMATCH:
@@ -81,6 +87,8 @@ async def _bury(desk: DirectDesk, body: bytes, reason: str) -> None:
 
 def _read(body: bytes) -> tuple[str, str | None, ObjectFacts | None]:
     envelope = _mapping(_json(body), "the body")
+    if isinstance(attempt := envelope.get("deliveryAttempt"), int) and attempt > 1:
+        metrics.CALLED_AGAIN.inc()
     message = _mapping(envelope.get("message"), "message")
     attributes = _mapping(message.get("attributes"), "message.attributes")
     event = attributes.get("eventType")

@@ -54,10 +54,19 @@ class News:
 
 
 async def finish(tx: Tx, settings: DirectSettings, news: News) -> Outcome:
+    return (await judge(tx, settings, news))[0]
+
+
+async def judge(tx: Tx, settings: DirectSettings, news: News) -> tuple[Outcome, Mapping[str, Any] | None]:
+    """With the upload as it was before, if there is one."""
     row = await store.lock_object(tx, news.facts.bucket, news.facts.name)
     if row is None:
         await _first_time(tx, _UNANNOUNCED, news)  # apart: should it be announced one day, it still counts
-        return Outcome.UNKNOWN
+        return Outcome.UNKNOWN, None
+    return await _judge_row(tx, settings, news, row), row
+
+
+async def _judge_row(tx: Tx, settings: DirectSettings, news: News, row: dict[str, Any]) -> Outcome:
     is_new = await _first_time(tx, _SOURCE, news)
     failpoints.reach("direct.finishing")
     if row["status"] == DirectStatus.COMPLETED:

@@ -5,6 +5,9 @@ from prometheus_client import Counter, Histogram
 OPENED = Counter("penstock_direct_init_total", "Uploads asked for, by what came of it", ["outcome"])
 OPENING_SECONDS = Histogram("penstock_direct_init_seconds", "Time to answer who asks for an upload")
 CALLED_BACK = Counter("penstock_direct_callback_total", "Notifications of the bucket, by what came of it", ["outcome"])
+CALLED_AGAIN = Counter(
+    "penstock_direct_callback_again_total", "Notifications that were tried before, where the subscription counts"
+)
 CALLBACK_DELAY = Histogram(
     "penstock_direct_callback_delay_seconds",
     "From the end of an upload in the bucket to its record here",

@@ -1,12 +1,15 @@
 """Notifications of the bucket: late, twice, out of order, and not always sane."""
 
+import json
 import random
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.shelf import CONTENT, ShelfBucket, pushed
 
 from penstock.kernel.db import fetch_all, fetch_one
+from penstock.uploads.direct import metrics
 from penstock.uploads.direct.callback import receive
 from penstock.uploads.direct.opening import open_upload
 from penstock.uploads.direct.settings import PDF_POLICY, VIDEO_POLICY, DirectSettings
@@ -25,6 +28,23 @@ class TestNotifications:
             inbox = await fetch_all(tx, "select * from catalog.inbox_events")
         assert [row["dedup_key"] for row in inbox] == [f"{facts.bucket}/{facts.name}#{facts.generation}"]
         assert inbox[0]["first_msg_id"] == "17"
+
+    async def test_operators_can_search_their_logs_by_everything_that_names_it(self, desk, facts):
+        with capture_logs() as lines:
+            await receive(desk, pushed(facts, message_id="4711"))
+        async with desk.database.transaction() as tx:
+            row = await fetch_one(tx, "select * from catalog.uploads")
+        assert {
+            "event": "direct.object_heard_of", "log_level": "info", "outcome": "completed", "by": "callback",
+            "upload": str(row["upload_id"]), "user": str(row["user_id"]), "object": facts.name,
+            "generation": facts.generation, "message": "4711",
+        } in lines  # fmt: skip
+
+    async def test_those_that_come_again_are_counted_where_the_subscription_says_so(self, desk, facts):
+        before = metrics.CALLED_AGAIN._value.get()
+        for attempt in (1, 2, True, "3"):
+            await receive(desk, json.dumps(json.loads(pushed(facts)) | {"deliveryAttempt": attempt}).encode())
+        assert metrics.CALLED_AGAIN._value.get() == before + 1
 
     async def test_other_events_of_the_bucket_are_acknowledged_and_forgotten(self, desk, facts):
         assert await receive(desk, pushed(facts, event="OBJECT_DELETE")) == "ignored"
