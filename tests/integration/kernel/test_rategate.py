@@ -20,6 +20,11 @@ from penstock.kernel.rategate import (
 )
 
 TEN = RatePolicy(rate=10, burst=5)
+_AS_OF_ANOTHER_RUN = """
+local bucket = cmsgpack.unpack(redis.call('GET', KEYS[1]))
+bucket.run = 'another'
+redis.call('SET', KEYS[1], cmsgpack.pack(bucket))
+"""
 
 
 @pytest.fixture
@@ -102,6 +107,16 @@ class TestForgiving:
         gate = kind(redis_client, keys, clock=clock, is_simulated=True)
         await drain(gate)
         await redis_client.flushall()
+        decisions = [await gate.acquire("k", TEN) for _ in range(6)]
+        assert sum(isinstance(each, Allow) for each in decisions) == granted
+
+    @pytest.mark.parametrize(("kind", "granted"), [(ForgivingGate, 4), (RateGate, 0)])
+    async def test_after_a_restart_what_was_left_is_left_and_otherwise_nothing(
+        self, redis_client, keys, clock, kind, granted
+    ):
+        gate = kind(redis_client, keys, clock=clock, is_simulated=True)
+        await gate.acquire("k", TEN)
+        await redis_client.eval(_AS_OF_ANOTHER_RUN, 1, keys.rate("k"))
         decisions = [await gate.acquire("k", TEN) for _ in range(6)]
         assert sum(isinstance(each, Allow) for each in decisions) == granted
 

@@ -14,7 +14,7 @@ _LONG_AGO = 366 * 86_400 * SECOND
 
 
 class ForgivingGate(RateGate):
-    """Buckets start full."""
+    """Buckets start full, and go on as they were when Redis is started again."""
 
     async def _run(self, operation: str, key: str, policy: RatePolicy, ask: dict[str, Any]) -> Reply:
         return await super()._run(operation, key, policy, {**ask, "handover": 0})

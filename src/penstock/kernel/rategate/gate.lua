@@ -43,9 +43,12 @@ if is_born then
   new_line()
   ghost_lease(ask.age)
 elseif s.run ~= run then
-  s.run, s.level, s.at = run, 0, math.max(s.at, now + HANDOVER)
+  s.run = run
   new_line()
-  ghost_lease(0)
+  if HANDOVER > 0 then -- forgiving gates have none: what was left is left
+    s.level, s.at = 0, math.max(s.at, now + HANDOVER)
+    ghost_lease(0)
+  end
 end
 
 -- Bring the bucket to the present ---------------------------------------------------------------------------
