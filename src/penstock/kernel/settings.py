@@ -32,6 +32,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
 
+_OURS = "PENSTOCK_"
+_MISSPELT = 0.9  # likeness of two names
 _NO_SETTINGS = {"PENSTOCK_CONFIG", "PENSTOCK_DEBUG", "PENSTOCK_FAILPOINT"}  # read elsewhere
 
 
@@ -183,9 +185,18 @@ def _is_secret(group: type[SettingsGroup], field: str) -> bool:
 
 
 def unknown_variables(groups: Iterable[type[SettingsGroup]], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables that look like ours but set nothing: misspelt, or put there by the platform."""
+    """Variables that look like ours but set nothing: misspelt, or put there by the platform.
+
+    Prefixes such as ETL_ are not ours alone: of those only what is close to a name of ours.
+    """
     known = {group.variable(field) for group in groups for field in group.model_fields} | _NO_SETTINGS
-    return sorted(name for name in environ if name.startswith("PENSTOCK_") and name not in known)
+    shared = tuple({f"{name.partition('_')[0]}_" for name in known} - {_OURS})
+    return sorted(
+        name
+        for name in environ
+        if name not in known
+        and (name.startswith(_OURS) or (name.startswith(shared) and get_close_matches(name, known, 1, _MISSPELT)))
+    )
 
 
 def display(value: Any) -> str:

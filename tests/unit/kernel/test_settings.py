@@ -151,6 +151,10 @@ class TestStrangers:
         environ = {"PENSTOCK_PRT": "1", "PENSTOCK_PORT": "8000", "PENSTOCK_CONFIG": "x", "HOME": "/"}
         assert unknown_variables(GROUPS.values(), environ) == ["PENSTOCK_PRT"]
 
+    def test_of_prefixes_that_others_use_too_only_what_is_nearly_a_name_of_ours(self):
+        environ = {"ETL_OCR_MAX_ATTEMPT": "9", "ETL_WAREHOUSE": "x", "ETL_OCR_MAX_ATTEMPTS": "3", "GW_JOB_BRUST": "1"}
+        assert unknown_variables(GROUPS.values(), environ) == ["ETL_OCR_MAX_ATTEMPT", "GW_JOB_BRUST"]
+
 
 class TestShowing:
     @pytest.mark.parametrize(
