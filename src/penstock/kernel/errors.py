@@ -96,7 +96,16 @@ def circumstances_of(failure: BaseException) -> str:
     if not isinstance(failure, PenstockError):
         return reason_of(failure)
     plain = {key: value for key, value in failure.details.items() if value is not None and not isinstance(value, dict)}
-    return _storable(", ".join(f"{key}: {value}" for key, value in plain.items()))
+    return _storable(", ".join(f"{key}: {_listed(value)}" for key, value in plain.items()))
+
+
+def _listed(value: Any) -> Any:
+    """A list of findings as people read it: where, and what."""
+    if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
+        return value
+    parts = (("path", "place", "key"), ("message", "detail", "message_en"))
+    told = (" ".join(str(next((each[n] for n in names if each.get(n)), "")) for names in parts) for each in value)
+    return "; ".join(each.strip() for each in told)
 
 
 def _storable(text: str) -> str:

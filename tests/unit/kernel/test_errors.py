@@ -69,5 +69,13 @@ class TestCircumstances:
         failure = PenstockError(SOURCE_REFUSED, status=400, answer="no\x00", reason=None, evidence={"request": {}})
         assert circumstances_of(failure) == "status: 400, answer: no\N{REPLACEMENT CHARACTER}"
 
+    def test_findings_are_told_by_place_and_not_as_code(self):
+        errors = [
+            {"path": "/total", "message": "is missing", "message_zh": "缺失"},
+            {"code": "X", "place": "page 2", "detail": "a form that draws itself"},
+        ]
+        told = circumstances_of(PenstockError(REGISTRY["ETL_RESULT_INVALID"], errors=errors))
+        assert told == "errors: /total is missing; page 2 a form that draws itself"
+
     def test_of_other_failures_they_are_all_there_is(self):
         assert circumstances_of(ValueError("so")) == "ValueError: so"
