@@ -29,6 +29,7 @@ TASK: Document = {
         },
         "markdown_s3_key": "etl/42/1/document-00000001.md",
         "output_s3_key": "etl/42/1/result-1-00000002.json",
+        "warnings": [],
     },
     "error": None,
     "metadata": {"artifacts": {"markdown_s3_key": "etl/42/1/document-00000001.md", "page_count": 1}},

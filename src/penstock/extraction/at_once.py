@@ -3,43 +3,27 @@
 Invariant: what comes out is what a task would have given for the same file and rule.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook
 from penstock.extraction.ports import Document, Extract, OCRProvider, PostProcessor, Progress, Rule, Subject
 from penstock.extraction.stages import SKIP, check_result, inspect_first, seal, told_places
 from penstock.extraction.workshop import Inspector
-from penstock.pdf.pages.model import Page
 
 _TOKEN = 1  # nobody else writes into the folder
 
 
 @dataclass(frozen=True, slots=True)
 class ReadHere:
-    """A document that is read. `warnings` are by page."""
+    """A document that is read."""
 
     folder: Folder
     manifest: Manifest
-    warnings: Mapping[int, list[str]] = field(default_factory=dict)
 
     @property
     def manuscript(self) -> StoredManuscript:
         return StoredManuscript(self.folder, self.manifest)
-
-
-class _Watched(StoreNotebook):
-    """Knows which pages came with a warning."""
-
-    def __init__(self, folder: Folder, tell: Progress) -> None:
-        super().__init__(folder, _TOKEN, tell)
-        self.warnings: dict[int, list[str]] = {}
-
-    async def add_page(self, page: Page) -> None:
-        if page.warnings:
-            self.warnings[page.number] = list(page.warnings)
-        await super().add_page(page)
 
 
 async def read_here(
@@ -47,10 +31,10 @@ async def read_here(
 ) -> ReadHere:
     """Into an empty folder. Whatever speaks against the file is raised before anything opens it."""
     count = await inspect_first(inspector, document.media_type, document.path)
-    notebook = _Watched(folder, tell)
+    notebook = StoreNotebook(folder, _TOKEN, tell)
     reading = await provider.read(replace(document, page_count=count), notebook)
     manifest = await seal(folder, notebook, provider, reading)
-    return ReadHere(folder, manifest, dict(sorted(notebook.warnings.items())))
+    return ReadHere(folder, manifest)
 
 
 async def make_here(read: ReadHere, rule: Rule, processor: PostProcessor, merchant_id: str, tell: Progress) -> Extract:
@@ -73,7 +57,7 @@ def told(read: ReadHere, rule: Rule, extract: Extract) -> dict[str, Any]:
             "postprocess_mode": rule.postprocess_mode,
         },
         "metadata": {**manifest.metadata, **({"postprocess": dict(extract.metadata)} if is_made else {})},
-        "warnings": [{"page": page, "warnings": said} for page, said in read.warnings.items()],
+        "warnings": manifest.told_warnings(),
         "data": extract.data if is_made else None,
         "provenance": told_places(extract.places) if is_made else {},
     }  # fmt: skip

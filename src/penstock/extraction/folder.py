@@ -9,7 +9,7 @@ that were only read (a hundred in a second) are stored together, and a kill cost
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +39,11 @@ class Manifest(msgspec.Struct, frozen=True):
     provider_version: str
     provider_task_id: str
     metadata: dict[str, Any]
+    warnings: dict[int, list[str]] = {}  # of pages that are to be looked at twice
+
+    def told_warnings(self) -> list[dict[str, Any]]:
+        """As results have them."""
+        return [{"page": page, "warnings": said} for page, said in sorted(self.warnings.items())]
 
 
 _manifest = msgspec.json.Decoder(Manifest)
@@ -185,11 +190,14 @@ class StoreNotebook:
         self.earlier: dict[str, list[int]] = {}  # those of other attempts
         self.heads = RunningHeads()  # of the pages that this attempt added
         self.images: list[str] = []
+        self.warnings: dict[int, list[str]] = {}
 
     async def open(self) -> None:
         """Find what earlier attempts stored."""
         for key in await self._folder.listed("pages"):
-            self.parts[key] = [page.number for page in await self._folder.part(key)]
+            pages = await self._folder.part(key)
+            self.parts[key] = [page.number for page in pages]
+            self._note_warnings(pages)
         self.earlier = dict(self.parts)
         self.images = await self._folder.listed("images")
         if notes := await self._folder.listed("notes"):  # the newest worker's; each began with those before it
@@ -211,10 +219,14 @@ class StoreNotebook:
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting.append(page)
+        self._note_warnings([page])
         self.heads.add(edges_of(page))
         is_old = time.monotonic() - self._since > _PART_SECONDS
         if page.ocr_share or is_old or len(self._waiting) >= _PART_PAGES:
             await self.flush()
+
+    def _note_warnings(self, pages: Iterable[Page]) -> None:
+        self.warnings |= {page.number: list(page.warnings) for page in pages if page.warnings}
 
     async def flush(self) -> None:
         if self._waiting:

@@ -145,7 +145,7 @@ async def seal(folder: Folder, notebook: StoreNotebook, provider: OCRProvider, r
     metadata = json.storable(dict(reading.metadata) | {"pages": reading.page_count, "version": provider.version})
     manifest = Manifest(
         key, reading.page_count, notebook.parts, notebook.images, provider.name, provider.version,
-        json.storable(reading.provider_task_id[:_LONGEST_ID]), metadata,
+        json.storable(reading.provider_task_id[:_LONGEST_ID]), metadata, notebook.warnings,
     )  # fmt: skip
     return await folder.seal(manifest)
 
@@ -186,7 +186,8 @@ def check_result(rule: Rule, extract: Extract) -> None:
 
 
 async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract: Extract) -> dict[str, Any]:
-    result: dict[str, Any] = settling.pointers(manifest) | {"metadata": dict(manifest.metadata)}
+    result: dict[str, Any] = settling.pointers(manifest)
+    result |= {"metadata": dict(manifest.metadata), "warnings": manifest.told_warnings()}
     if held.row["rule"]["postprocess_mode"] != SKIP:
         result |= {"data": extract.data, "provenance": told_places(extract.places)}
     key = folder.key(f"result-{held.row['generation']}-{held.lease.token:08}.json")

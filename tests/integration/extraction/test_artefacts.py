@@ -17,6 +17,7 @@ from penstock.extraction.states import Stage
 from penstock.extraction.submit import Submission, submit
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import PenstockError
+from penstock.pdf.pages.model import Page
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -181,6 +182,26 @@ class TestWorking:
         await change(place, task_id, "due_at = now()")
         await run_stage(place.parts.workshop, Stage.OCR, task_id)
         assert (await place.look(task_id)).state.facts["next_attempt_at"] is None
+
+    async def test_the_result_names_pages_to_look_at_twice_also_of_an_attempt_before(self, place):
+        class Doubtful(Provider):
+            async def read(self, document: Document, notebook: Notebook) -> Reading:
+                number = len(await notebook.pages_done()) + 1
+                page = Page(number, 100, 100, ocr_share=1.0, warnings=["low_confidence"] if number != 2 else [])
+                await notebook.add_page(page)  # stored at once, as it was recognised
+                if number < 3:
+                    raise PenstockError(error_codes.OCR_UNAVAILABLE)
+                return Reading(3, "elsewhere-1")
+
+        place.parts.workshop._providers["local"] = Doubtful()
+        task_id = await place.submit(text_pages(3))
+        for _ in range(3):
+            await change(place, task_id, "due_at = now()")
+            await run_stage(place.parts.workshop, Stage.OCR, task_id)
+        await run_stage(place.parts.workshop, Stage.POSTPROCESS, task_id)
+        said = [{"page": page, "warnings": ["low_confidence"]} for page in (1, 3)]
+        assert (await place.ended(task_id))["result"]["warnings"] == said
+        assert (await place.http.get(f"/api/v1/etl/tasks/{task_id}/result")).json()["warnings"] == said
 
     async def test_a_late_workers_result_lies_beside_its_successors(self, place):
         task_id = await place.submit(text_pages(1))

@@ -42,7 +42,7 @@ class TestWithoutAModel:
         ]  # fmt: skip
         assert first.keys() == second.keys() == {
             "markdown_s3_key", "pages_s3_keys", "images", "provider", "provider_task_id", "page_count", "metadata",
-            "output_s3_key",
+            "warnings", "output_s3_key",
         }  # fmt: skip
         stored = json.loads(await alice.parts.store.get(first["output_s3_key"]))
         assert stored == {name: value for name, value in first.items() if name != "output_s3_key"}
