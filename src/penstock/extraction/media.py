@@ -19,4 +19,5 @@ def media_type_of(head: bytes, filename: str = "") -> str:
         return "image/webp"
     if b"%PDF-" in head[:HEAD]:  # last: a picture may speak of PDFs in its notes
         return "application/pdf"
-    raise PenstockError(error_codes.ETL_FILE_TYPE, filename=filename[:200], accepted=_ACCEPTED)
+    reason = {} if head else {"reason": "the file is empty"}
+    raise PenstockError(error_codes.ETL_FILE_TYPE, filename=filename[:200], **reason, accepted=_ACCEPTED)

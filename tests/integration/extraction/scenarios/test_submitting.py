@@ -143,6 +143,7 @@ class TestRefusals:
         answer = await queuer.ask_for(object_key=await queuer.place(data, "invoice.pdf"))
         assert (answer.status_code, answer.json()["code"]) == (415, "ETL_FILE_TYPE")
         assert "application/pdf" in answer.json()["details"]["accepted"]
+        assert ("reason" in answer.json()["details"]) is (data == b"")
 
     async def test_a_file_beyond_the_largest(self, world):
         """提交 ETL 任务：文件过大"""
