@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import phone_page
 from tests.support.direct_system import DirectSystem, running_system
+from tests.support.phone_page import ANNOUNCE, ASK, BEGIN, LOOK, SEND, SETUP
 from tests.support.phones import recorded
 from tests.support.send_shell import document, send_shell
 from tests.support.shells import Shell
@@ -88,6 +90,17 @@ class TestSending:
         refused = document(chinese)
         assert (refused["error"]["code"], refused["upload"]) == ("DIRECT_TYPE_REFUSED", None)
         assert re.search(r"[\u4e00-\u9fff]", refused["error"]["message"])
+
+
+class TestWithCurl:
+    def test_the_lines_of_the_page_send_a_film(self, system, file):
+        said = phone_page.run_page(system, file.parent, SETUP, ANNOUNCE, BEGIN, SEND, ASK, LOOK)
+        assert said[0] == "200"
+        assert said[1].startswith("HTTP/1.1 200")
+        arrived(system, phone_page.opened(file.parent), file)
+        assert json.loads(said[-1])["upload_id"] == phone_page.opened(file.parent)["upload_id"]
+        phone_page.run_page(system, file.parent, SETUP, ANNOUNCE)
+        assert phone_page.opened(file.parent)["already_completed"]
 
 
 class TestGoingOn:

@@ -8,9 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support import s3
+from tests.support import phone_page, s3
 from tests.support.cutting_proxy import CuttingProxy
 from tests.support.direct_system import DirectSystem, running_system
+from tests.support.phone_page import A_PART, ANNOUNCE, COMPLETE, LOOK, SETUP
 from tests.support.phones import recorded
 from tests.support.send_shell import document, send_shell
 from tests.support.shells import Shell
@@ -97,6 +98,15 @@ class TestSending:
         arrived(document(again)["upload"], file)
         assert network.passed - before < PART
         assert list(shell.notes.iterdir()) == []
+
+
+class TestWithCurl:
+    def test_the_lines_of_the_page_send_a_film(self, system, network, file, arrived):
+        file.write_bytes(recorded(PART + 1000).content)
+        steps = (SETUP, ANNOUNCE, A_PART, A_PART, COMPLETE, LOOK)
+        said = phone_page.run_page(system, file.parent, *steps)
+        assert said[:2] == ["200", "200"]
+        arrived(phone_page.opened(file.parent), file)
 
 
 class TestGoingOn:
