@@ -121,7 +121,7 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             raise Refusal(
-                "Another `penstock upload` is sending this file just now.", "另一个 penstock upload 正在上传该文件。"
+                "Another `penstock` command is sending this file just now.", "另一个 penstock 命令正在上传该文件。"
             ) from None
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_ino == os.fstat(descriptor).st_ino:
