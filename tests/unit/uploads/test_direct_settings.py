@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from penstock.uploads.direct.settings import PDF_POLICY, VIDEO_POLICY, DirectSettings
+from penstock.uploads.direct.settings import PDF_POLICY, VIDEO_POLICY, DirectSettings, Policy
 
 
 class TestPolicies:
@@ -16,3 +16,12 @@ class TestPolicies:
     def test_none_may_use_the_folder_of_what_was_moved_aside(self):
         with pytest.raises(ValidationError, match="quarantine"):
             DirectSettings(policies=(PDF_POLICY.model_copy(update={"folder": "quarantine"}),))
+
+    def test_types_are_compared_as_phones_write_them(self):
+        named = Policy(name="film", folder="films", content_types=("Video/MP4",), becomes="video")
+        assert DirectSettings(policies=(named,)).policy_for("video/mp4; codecs=avc1") is named
+
+    @pytest.mark.parametrize("odd", ["mp4", "video/", "video/mp4; codecs=avc1", "video/*", " video/mp4", ""])
+    def test_what_no_phone_could_announce_is_refused(self, odd):
+        with pytest.raises(ValidationError):
+            Policy(name="film", folder="films", content_types=(odd,), becomes="video")

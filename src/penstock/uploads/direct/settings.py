@@ -2,15 +2,26 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, PositiveInt, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.settings import SettingsGroup
 
 GiB = 1024**3
 ASIDE = "quarantine"  # the folder of objects that are not what was announced
+_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$"  # without parameters, which do not count
 _GOOGLE_KEYS = "https://www.googleapis.com/oauth2/v3/certs"
 _GOOGLE = ("https://accounts.google.com", "accounts.google.com")
 
@@ -22,7 +33,7 @@ class Policy(BaseModel):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")
     folder: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$", description="First part of the object's name")
-    content_types: tuple[str, ...] = Field(min_length=1)
+    content_types: tuple[Annotated[str, StringConstraints(to_lower=True, pattern=_TYPE)], ...] = Field(min_length=1)
     becomes: Literal["video", "job", "nothing"]
     largest: ByteSize = Field(ByteSize(2 * GiB), gt=0)
     longest_seconds: PositiveInt | None = None
