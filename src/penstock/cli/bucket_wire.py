@@ -8,6 +8,7 @@ import httpx
 
 from penstock.cli.remote import Away, Refused
 from penstock.cli.screen import Refusal
+from penstock.kernel.errors import Sentence
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
@@ -20,11 +21,13 @@ class SessionGone(Exception):
 class BucketAway(Away):
     """The bucket does not answer; Penstock may."""
 
+    who = Sentence(en="the bucket", zh="存储桶")
+
     def __init__(self, host: str, reason: str) -> None:
         super().__init__(host, reason)
-        self.sentence = Refusal(
-            f"The bucket at {host} does not answer ({reason}).", f"存储桶 {host} 没有应答（{reason}）。"
-        ).sentence
+        self.sentence = Sentence(
+            en=f"The bucket at {host} does not answer ({reason}).", zh=f"存储桶 {host} 没有应答（{reason}）。"
+        )
 
 
 class BucketWire:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 class Away(Refusal):
     """The server does not answer."""
 
+    who = Sentence(en="the server", zh="服务器")
+
     def __init__(self, address: str, reason: str) -> None:
         self.reason = reason
         super().__init__(

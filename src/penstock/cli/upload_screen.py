@@ -166,7 +166,8 @@ def what_for(failure: Refusal, seconds: float) -> str:
     left = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
     if isinstance(failure, Away):
         return screen.text(
-            f"the server does not answer; trying again for up to {left}", f"服务器没有应答；将继续重试，最多 {left}"
+            f"{failure.who.en} does not answer; trying again for up to {left}",
+            f"{failure.who.zh}没有应答；将继续重试，最多 {left}",
         )
     said = failure.message if isinstance(failure, Refused) else str(failure)
     return screen.text(f"{said}; trying again for up to {left}", f"{said}；将继续重试，最多 {left}")

@@ -13,6 +13,7 @@ from penstock.cli.bucket_session import BucketSession
 from penstock.cli.bucket_wire import BucketWire
 from penstock.cli.remote import Patience
 from penstock.cli.screen import Refusal
+from penstock.cli.upload_screen import what_for
 
 FILE = b"film" * 100
 
@@ -89,4 +90,5 @@ class TestPatience:
         said = away.value.sentence
         assert "bucket" in said.en
         assert "存储桶" in said.zh
+        assert what_for(away.value, 7) == "the bucket does not answer; trying again for up to 7 s"
         assert "secret" not in f"{said.en} {said.zh} {away.value!r} {away.value.__cause__!r}"
