@@ -54,6 +54,7 @@ async def _leave_behind(desk: DirectDesk, row: Mapping[str, Any]) -> None:
     upload_id, generation = row["upload_id"], row["aside_generation"]
     place = f"{row['bucket']}/{row['object_name']}#{generation}"
     async with desk.database.transaction() as tx:
-        await store.note_aside(tx, upload_id, generation, place)
+        if not await store.note_aside(tx, upload_id, generation, place):
+            return
     metrics.LEFT_BEHIND.inc()
     log.warning("direct.object_left_behind", upload=str(upload_id), object=place)

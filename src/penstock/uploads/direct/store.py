@@ -177,14 +177,15 @@ async def anything_due(tx: Tx) -> bool:
     return row is not None
 
 
-async def note_aside(tx: Tx, upload_id: UUID, generation: str, name: str) -> None:
-    """It has been moved: nothing is left to do, unless another came meanwhile."""
-    await tx.execute(
+async def note_aside(tx: Tx, upload_id: UUID, generation: str, name: str) -> bool:
+    """It has been moved: nothing is left to do, unless another came meanwhile. False: somebody has noted it before."""
+    noted = await tx.execute(
         "update catalog.uploads set aside_name = %s, aside_generation = null,"
         " due_at = nullif(due_at, case status when 'failed' then due_at end), updated_at = now()"
         " where upload_id = %s and aside_generation = %s",
         (name, upload_id, generation),
     )
+    return noted.rowcount > 0
 
 
 @dataclass(frozen=True, slots=True)
