@@ -147,10 +147,10 @@ class TestGoingOn:
         arrived(json.loads(out)["upload"], file)
         assert network.passed - before < SIZE + PART
 
-    @pytest.mark.parametrize("moment", ["client.all_parts_sent", "client.sent_to_bucket"])
-    def test_killed_after_the_last_byte_it_sends_nothing_again(self, shell, network, file, arrived, moment):
-        assert shell.run(str(file), PENSTOCK_FAILPOINT=f"{moment}=kill").returncode == -signal.SIGKILL
+    def test_killed_after_the_last_byte_and_once_more_it_sends_nothing_again(self, shell, network, file, arrived):
+        assert shell.run(str(file), PENSTOCK_FAILPOINT="client.all_parts_sent=kill").returncode == -signal.SIGKILL
         before = network.passed
+        assert shell.run(str(file), PENSTOCK_FAILPOINT="client.sent_to_bucket=kill").returncode == -signal.SIGKILL
         again = shell.run(str(file), "--json")
         assert again.returncode == 0, again.stdout
         arrived(document(again)["upload"], file)

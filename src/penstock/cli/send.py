@@ -26,7 +26,9 @@ def send(  # noqa: PLR0913  one parameter for each option
     ] = None,
     seconds: Annotated[int | None, typer.Option(min=0, metavar="N", help="Length of the video.")] = None,
     video_id: Annotated[str | None, typer.Option("--video", metavar="ID", help="A video that waits for it.")] = None,
-    chunk_size: Annotated[str, typer.Option(metavar="SIZE", help="Sent and confirmed at a time: 8MiB.")] = "8MiB",
+    chunk_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Sent and confirmed at a time, unless the bucket takes parts: 8MiB.")
+    ] = "8MiB",
     wait: Wait = "5m",
     as_json: AsJson = False,
 ) -> None:
