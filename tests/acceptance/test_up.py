@@ -85,4 +85,4 @@ class TestTheFirstMinutes:
         assert found.returncode == 0, found.stdout
         checks = json.loads(found.stdout)["checks"]
         assert {check["level"] for check in checks} <= {"ok", "warn"}
-        assert len(checks) == 16
+        assert len(checks) == 17
