@@ -5,7 +5,8 @@ and its event in PostgreSQL, commits, and signs an address with RSA. Files are n
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,11 +35,11 @@ class Announcing:
     async def measure(self) -> dict[str, tuple[Times, float]]:
         """By name: the times, and milliseconds of the server's processor for each call."""
         found = {}
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{self.stage.echo}") as channel:
-            found |= await self._both("echo", "echo", self._grpc(channel, new=False))
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{self.stage.grpc}") as channel:
-            found |= await self._both("new", "serve", self._grpc(channel, new=True))
-            found |= await self._both("repeat", "serve", self._grpc(channel, new=False))
+        async with _phones(self.stage.echo) as stubs:
+            found |= await self._both("echo", "echo", self._grpc(stubs, new=False))
+        async with _phones(self.stage.grpc) as stubs:
+            found |= await self._both("new", "serve", self._grpc(stubs, new=True))
+            found |= await self._both("repeat", "serve", self._grpc(stubs, new=False))
         found["http_echo_64"] = await self._http("store", self.stage.store)
         found["http_new_64"] = await self._http("serve", self.stage.http)
         return found
@@ -55,13 +56,11 @@ class Announcing:
         times = await at_once(workers, calls, call)
         return times, (self.stage.cpu()[server] - before) / calls * 1000
 
-    def _grpc(self, channel: Any, *, new: bool) -> Call:
-        stub = UploadServiceStub(channel)
-
+    def _grpc(self, stubs: list[Any], *, new: bool) -> Call:
         async def call(worker: int, number: int) -> None:
             asked = wire.InitResumableUploadRequest(**self._file(worker, number, new=new))
             metadata = (("authorization", f"Bearer {self.tokens[worker]}"),)
-            answer = await stub.InitResumableUpload(asked, metadata=metadata, timeout=60)
+            answer = await stubs[worker].InitResumableUpload(asked, metadata=metadata, timeout=60)
             _check(answer.object_name, asked.content_md5_hex, answer.resumable_init_url, self.stage)
 
         return call
@@ -95,6 +94,19 @@ class Announcing:
             "filename": f"holiday-{worker}.mp4", "size_bytes": _SIZE, "content_type": "video/mp4",
             "content_md5_hex": md5_of(content), "duration_seconds": 42,
         }  # fmt: skip
+
+
+@asynccontextmanager
+async def _phones(port: int) -> AsyncIterator[list[Any]]:
+    """Each has a connection of its own, as phones have."""
+    async with AsyncExitStack() as stack:
+        alone = [("grpc.use_local_subchannel_pool", 1)]
+        yield [
+            UploadServiceStub(
+                await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=alone))
+            )
+            for _ in range(CROWD)
+        ]
 
 
 def _check(object_name: str, md5: str, url: str, stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """gRPC on a port: our services, the standard health service, following the same health as HTTP, and reflection."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import structlog
@@ -16,8 +17,9 @@ from penstock.rpc.upload_service import SERVICE, upload_calls
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
 _LARGEST_MESSAGE = 1 << 20  # as the largest body over HTTP
-_CONCURRENT = 16_384  # watchers of health count for as long as they watch
-_OPTIONS = [("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _LARGEST_MESSAGE)]
+_ACCEPTING = 4  # a server takes one call in each turn of the event loop; so many share the port and its connections
+_CONCURRENT = 16_384 // _ACCEPTING  # watchers of health count for as long as they watch
+_OPTIONS = [("grpc.so_reuseport", 1), ("grpc.max_receive_message_length", _LARGEST_MESSAGE)]
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
@@ -27,13 +29,10 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     runtime = parts.settings.runtime
     refuse_taken_port(runtime.host, runtime.grpc_port, "PENSTOCK_GRPC_PORT")
     servicer = health.aio.HealthServicer()
-    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CONCURRENT)
-    server.add_generic_rpc_handlers((upload_calls(parts).handlers(),))
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     await _tell(servicer, parts.health)
-    server.add_insecure_port(_address(runtime))
-    await server.start()
+    servers = [_server(parts, servicer) for _ in range(_ACCEPTING)]
+    for server in servers:
+        await server.start()
     log.info("grpc.listening", host=runtime.host, port=runtime.grpc_port)
     if runtime.grpc_trust_metadata:
         log.warning("grpc.metadata_trusted", setting="PENSTOCK_GRPC_TRUST_METADATA")
@@ -43,7 +42,16 @@ async def serve(parts: Parts, stop: asyncio.Event) -> None:
     finally:
         watching.cancel()
         await servicer.enter_graceful_shutdown()
-        await server.stop(runtime.shutdown_seconds.total_seconds())
+        await asyncio.gather(*(server.stop(runtime.shutdown_seconds.total_seconds()) for server in servers))
+
+
+def _server(parts: Parts, servicer: health.aio.HealthServicer) -> Any:
+    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CONCURRENT)
+    server.add_generic_rpc_handlers((upload_calls(parts).handlers(),))
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    server.add_insecure_port(_address(parts.settings.runtime))
+    return server
 
 
 async def _watch(servicer: health.aio.HealthServicer, parts: Parts) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 
+import grpc
 import pytest
 from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -26,6 +27,15 @@ class TestHealth:
             asked = health_pb2.HealthCheckRequest(service="video.v1.UploadService")
             answer = await health_pb2_grpc.HealthStub(channel).Check(asked)
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+    async def test_every_connection_is_told_whichever_of_the_servers_takes_it(self, parts):
+        async with running(parts):
+            address = f"127.0.0.1:{parts.settings.runtime.grpc_port}"
+            for _ in range(16):
+                async with grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as own:
+                    asked = health_pb2.HealthCheckRequest(service="video.v1.UploadService")
+                    answer = await health_pb2_grpc.HealthStub(own).Check(asked)
+                    assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
     async def test_not_serving_without_a_database(self, redis_client, keys):
         nowhere = Database(f"postgresql://nobody@127.0.0.1:{free_port()}/none", name="test", size=1)
