@@ -126,10 +126,11 @@ class DirectSystem:
 
     def calm(self) -> None:
         """As if nothing had been ordered."""
-        self.order(
-            fail_after_bytes=None, lost_answers=0, expire_sessions=False, hold_notifications=False, newest_first=False,
-            extra_deliveries=0, notification_delay=0.0,
-        )  # fmt: skip
+        if self.has_bucket:
+            self.order(
+                fail_after_bytes=None, lost_answers=0, expire_sessions=False, hold_notifications=False,
+                newest_first=False, extra_deliveries=0, notification_delay=0.0,
+            )  # fmt: skip
         self.network.down = False
         self.network.mend()
 

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 from base64 import b64decode
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ import pytest
 from google.api_core.exceptions import PreconditionFailed
 from tests.support.browser import NodeStorage
 from tests.support.bucket import NAME
-from tests.support.direct_system import DirectSystem, running_system
+from tests.support.direct_system import DirectSystem
 from tests.support.edge import token
 from tests.support.google_phone import GooglePhone
-from tests.support.phones import QUANTUM, PatientPhone, Phone, Recording, offset_in, recorded
+from tests.support.phones import QUANTUM, Phone, Recording, offset_in, recorded
 from tests.support.programs import start_python
 
 from penstock.embedded.bucket.keys import prepare_keys
@@ -34,24 +33,6 @@ from penstock.rpc.video.v1 import upload_pb2 as wire
 from penstock.rpc.video.v1.upload_pb2_grpc import UploadServiceStub
 
 ONCE = ["direct_upload.pending", "video.processing", "direct_upload.completed", "video.upload.completed"]
-
-
-@pytest.fixture(scope="module")
-def module_system(postgres, redis_server) -> Iterator[DirectSystem]:
-    with running_system(postgres, redis_server) as running:
-        yield running
-
-
-@pytest.fixture
-def system(module_system: DirectSystem) -> Iterator[DirectSystem]:
-    yield module_system
-    module_system.calm()
-
-
-@pytest.fixture
-def phone(system: DirectSystem) -> Iterator[PatientPhone]:
-    with PatientPhone(system.serve.address, token(seconds=600)) as made:
-        yield made
 
 
 @pytest.fixture

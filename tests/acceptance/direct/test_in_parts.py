@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from tests.support import s3
-from tests.support.direct_system import DirectSystem, running_system
-from tests.support.edge import token
-from tests.support.phones import PatientPhone, Recording, recorded
+from tests.support.direct_system import DirectSystem
+from tests.support.phones import Recording, recorded
 
 MiB = 1024**2
 
@@ -20,13 +19,11 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def system(postgres, redis_server, bucket: str) -> Iterator[DirectSystem]:
-    settings = {
+def bucket_settings(bucket: str) -> dict[str, str]:
+    return {
         "DIRECT_BUCKET_URL": f"s3://{s3.BUCKET}", "DIRECT_ENDPOINT": bucket, "DIRECT_PART_BYTES": str(5 * MiB),
         "DIRECT_S3_ACCESS_KEY": "test", "DIRECT_S3_SECRET_KEY": "test",
     }  # fmt: skip
-    with running_system(postgres, redis_server, **settings) as running:
-        yield running
 
 
 @pytest.fixture
@@ -34,12 +31,6 @@ def raw(bucket: str):
     made = s3.client(bucket)
     yield made
     made.close()
-
-
-@pytest.fixture
-def phone(system: DirectSystem) -> Iterator[PatientPhone]:
-    with PatientPhone(system.serve.address, token(seconds=600)) as made:
-        yield made
 
 
 @pytest.fixture

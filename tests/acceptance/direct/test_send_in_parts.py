@@ -10,12 +10,10 @@ import httpx
 import pytest
 from tests.support import phone_page, s3
 from tests.support.cutting_proxy import CuttingProxy
-from tests.support.direct_system import DirectSystem, running_system
+from tests.support.direct_system import DirectSystem
 from tests.support.phone_page import A_PART, ANNOUNCE, COMPLETE, LOOK, SETUP
 from tests.support.phones import recorded
-from tests.support.send_shell import document, send_shell
-from tests.support.shells import Shell
-from tests.support.terminals import Terminal
+from tests.support.send_shell import document
 
 PART = 5 * 1024**2
 SIZE = 3 * PART + PART // 2  # four parts
@@ -35,13 +33,11 @@ def road(bucket: str) -> Iterator[CuttingProxy]:
 
 
 @pytest.fixture(scope="module")
-def system(postgres, redis_server, road: CuttingProxy) -> Iterator[DirectSystem]:
-    settings = {
+def bucket_settings(road: CuttingProxy) -> dict[str, str]:
+    return {
         "DIRECT_BUCKET_URL": f"s3://{s3.BUCKET}", "DIRECT_ENDPOINT": road.address, "DIRECT_PART_BYTES": str(PART),
         "DIRECT_S3_ACCESS_KEY": "test", "DIRECT_S3_SECRET_KEY": "test",
     }  # fmt: skip
-    with running_system(postgres, redis_server, **settings) as running:
-        yield running
 
 
 @pytest.fixture
@@ -55,17 +51,6 @@ def file(tmp_path: Path) -> Path:
     made = tmp_path / "holiday.mp4"
     made.write_bytes(recorded(SIZE).content)
     return made
-
-
-@pytest.fixture
-def shell(system: DirectSystem, tmp_path: Path) -> Shell:
-    return send_shell(system, tmp_path)
-
-
-@pytest.fixture
-def terminal(shell: Shell) -> Iterator[Callable[..., Terminal]]:
-    with shell.terminals() as start:
-        yield start
 
 
 @pytest.fixture

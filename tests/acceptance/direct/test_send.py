@@ -3,34 +3,19 @@
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support import phone_page
-from tests.support.direct_system import DirectSystem, running_system
+from tests.support.direct_system import DirectSystem
 from tests.support.phone_page import ANNOUNCE, ASK, BEGIN, LOOK, SEND, SETUP
 from tests.support.phones import recorded
-from tests.support.send_shell import document, send_shell
-from tests.support.shells import Shell
-from tests.support.terminals import Terminal
+from tests.support.send_shell import document
 
 CHUNK = 256 * 1024
 CHUNKS = 8
 MIDDLE = 3 * CHUNK + CHUNK // 2
-
-
-@pytest.fixture(scope="module")
-def module_system(postgres, redis_server) -> Iterator[DirectSystem]:
-    with running_system(postgres, redis_server) as running:
-        yield running
-
-
-@pytest.fixture
-def system(module_system: DirectSystem) -> Iterator[DirectSystem]:
-    yield module_system
-    module_system.calm()
 
 
 @pytest.fixture
@@ -38,17 +23,6 @@ def file(tmp_path: Path) -> Path:
     made = tmp_path / "holiday.mp4"
     made.write_bytes(recorded(CHUNKS * CHUNK).content)
     return made
-
-
-@pytest.fixture
-def shell(system: DirectSystem, tmp_path: Path) -> Shell:
-    return send_shell(system, tmp_path)
-
-
-@pytest.fixture
-def terminal(shell: Shell) -> Iterator[Callable[..., Terminal]]:
-    with shell.terminals() as start:
-        yield start
 
 
 def arrived(system: DirectSystem, upload: dict[str, Any], file: Path) -> None:
