@@ -7,11 +7,8 @@ does nothing else; `store` takes HTTP bodies, appends each to its file and syncs
 import asyncio
 import json
 import os
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -89,7 +86,7 @@ def stage() -> Iterator[Stage]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=chosen)))
         database_url = stack.enter_context(servers.postgres())
         redis_url = stack.enter_context(servers.redis())
-        made = Stage(*_free_ports(5), {}, database_url, directory)
+        made = Stage(*servers.free_ports(5), {}, database_url, directory)
         environment = _environment(made, redis_url)
         bare = [sys.executable, __file__]
         commands = {
@@ -99,8 +96,8 @@ def stage() -> Iterator[Stage]:
             "store": ([*bare, "store", str(made.store), str(directory)], made.store),
         }
         for name, (command, port) in commands.items():
-            made.pids[name] = stack.enter_context(_process(command, port, environment))
-        _until_listening(made.grpc)
+            made.pids[name] = stack.enter_context(servers.process(command, port, environment))
+        servers.until_listening(made.grpc)
         yield made
 
 
@@ -123,36 +120,6 @@ def _environment(made: Stage, redis_url: str) -> dict[str, str]:
         "DIRECT_CALLBACK_JWKS_URL": f"{made.bucket_address}/oauth2/v3/certs",
         "GW_API_RATE_PER_SEC": _PLENTY, "GW_API_BURST": _PLENTY,  # the limit is counted, but never reached
     }  # fmt: skip
-
-
-@contextmanager
-def _process(command: list[str], port: int, environment: dict[str, str]) -> Iterator[int]:
-    root = Path(__file__).parents[1]
-    paths = {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
-    with subprocess.Popen(command, env={**os.environ, **environment, **paths}, stdout=subprocess.DEVNULL) as process:
-        try:
-            _until_listening(port)
-            yield process.pid
-        finally:
-            process.kill()
-
-
-def _until_listening(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError("a server did not start")
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in held]
 
 
 # --- the bare ones, each in a process of its own -----------------------------------------------------------

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 import uvloop
 
+from bench.servers import free_ports
 from penstock.embedded import EmbeddedPostgres, EmbeddedRedis
 from penstock.kernel.redis import Keys, connect
 from penstock.kernel.streams import StreamEvent, StreamPublisher, StreamSettings
@@ -156,12 +157,6 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def _allow_sockets() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 3 * CONNECTIONS:
@@ -175,7 +170,7 @@ def run() -> dict[str, Any]:
         postgres, redis = EmbeddedPostgres(Path(name)), EmbeddedRedis(Path(name))
         postgres.start()
         redis.start()
-        port, bare_port = _free_port(), _free_port()
+        port, bare_port = free_ports(2)
         servers = [_started("ours", port, postgres.url, redis.url), _started("bare", bare_port)]
         try:
             ours = uvloop.run(_measure_ours(port, redis.url, servers[0].pid))

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import socket
 import statistics
 import subprocess
@@ -206,24 +205,24 @@ def _empty(directory: Path) -> None:
 # --- the candidates, each in a process of its own ----------------------------------------------------------
 @contextmanager
 def _ours(directory: Path) -> Iterator[Candidate]:
-    home, port = directory / "penstock", _free_port()
+    home, port = directory / "penstock", servers.free_port()
     home.mkdir()
     with servers.postgres() as database_url, servers.redis() as redis_url:
         environment = {
             "PENSTOCK_DATABASE_URL": database_url, "PENSTOCK_REDIS_URL": redis_url, "PENSTOCK_JWT_SECRET": SECRET,
             "PENSTOCK_HOME": str(directory), "GW_TUS_UPLOAD_DIR": str(home), "PENSTOCK_PORT": str(port),
-            "PENSTOCK_GRPC_PORT": str(_free_port()),
+            "PENSTOCK_GRPC_PORT": str(servers.free_port()),
         }  # fmt: skip
         token = issue_token(SECRET, Caller("bench", "m", Role.UPLOADER), timedelta(hours=1))
-        with _process([sys.executable, "-m", "penstock", "serve"], port, environment) as pid:
+        with servers.process([sys.executable, "-m", "penstock", "serve"], port, environment) as pid:
             yield Candidate("penstock", port, "/api/v1/uploads", pid, f"Authorization: Bearer {token}\r\n")
 
 
 @contextmanager
 def _bare(directory: Path, name: str) -> Iterator[Candidate]:
-    home, port = directory / name, _free_port()
+    home, port = directory / name, servers.free_port()
     home.mkdir()
-    with _process([sys.executable, __file__, name, str(port), str(home)], port) as pid:
+    with servers.process([sys.executable, __file__, name, str(port), str(home)], port) as pid:
         yield Candidate(name, port, "/files", pid)
 
 
@@ -235,9 +234,9 @@ def _node(directory: Path) -> Iterator[Candidate | None]:
         return
     if not (PEERS / "node_modules").exists():
         subprocess.run(["npm", "ci", "--silent"], cwd=PEERS, check=True)
-    home, port = directory / "tus_node_server", _free_port()
+    home, port = directory / "tus_node_server", servers.free_port()
     home.mkdir()
-    with _process(["node", str(PEERS / "tus_server.mjs"), str(port), str(home)], port) as pid:
+    with servers.process(["node", str(PEERS / "tus_server.mjs"), str(port), str(home)], port) as pid:
         yield Candidate("tus_node_server", port, "/files", pid)
 
 
@@ -247,40 +246,11 @@ def _tusd(directory: Path) -> Iterator[Candidate | None]:
     if program is None:
         yield None
         return
-    home, port = directory / "tusd", _free_port()
+    home, port = directory / "tusd", servers.free_port()
     home.mkdir()
     command = [program, "-host", "127.0.0.1", "-port", str(port), "-upload-dir", str(home)]
-    with _process(command, port) as pid:
+    with servers.process(command, port) as pid:
         yield Candidate("tusd", port, "/files/", pid)
-
-
-@contextmanager
-def _process(command: list[str], port: int, environment: dict[str, str] | None = None) -> Iterator[int]:
-    root = Path(__file__).parents[1]
-    paths = {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
-    process = subprocess.Popen(command, env={**os.environ, **paths, **(environment or {})}, stdout=subprocess.DEVNULL)
-    try:
-        _until_listening(port)
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-
-def _until_listening(port: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError("a server did not start")
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 async def _serve_bare(port: int, directory: Path, *, synced: bool) -> None:
