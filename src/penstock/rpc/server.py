@@ -27,9 +27,10 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 async def serve(parts: Parts, stop: asyncio.Event) -> None:
     """Runs until `stop` is set, then finishes the calls under way within `shutdown_seconds`."""
     runtime = parts.settings.runtime
-    refuse_taken_port(runtime.host, runtime.grpc_port, "PENSTOCK_GRPC_PORT")
     servicer = health.aio.HealthServicer()
     await _tell(servicer, parts.health)
+    # Sockets that share a port share it with another Penstock too: asked just before they are bound, not sooner.
+    refuse_taken_port(runtime.host, runtime.grpc_port, "PENSTOCK_GRPC_PORT")
     servers = [_server(parts, servicer) for _ in range(_ACCEPTING)]
     for server in servers:
         await server.start()

@@ -80,3 +80,11 @@ class TestATakenPort:
             taken.listen()
             with pytest.raises(SettingsError, match=f"port {port} .* PENSTOCK_GRPC_PORT"):
                 await serve(parts, asyncio.Event())
+
+    async def test_of_two_that_start_at_once_one_gets_it(self, parts):
+        stop = asyncio.Event()
+        both = [asyncio.ensure_future(serve(parts, stop)) for _ in range(2)]
+        await asyncio.wait(both, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        stop.set()
+        ends = await asyncio.wait_for(asyncio.gather(*both, return_exceptions=True), 10)
+        assert sorted(type(end).__name__ for end in ends) == ["NoneType", "SettingsError"]
