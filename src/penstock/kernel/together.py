@@ -1,7 +1,8 @@
 """What many want at once is done at once: while a group is under way, the next one gathers.
 
 A lone wish never waits, and a crowd shares the price of a trip. Each gets its own answer; a group that fails as a
-whole fails for all of its wishes. Who gives up waiting disturbs nobody else.
+whole fails for all of its wishes. Who gives up waiting disturbs nobody else; a wish that nobody waits for any more
+when its group begins is dropped.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ class Together(Generic[Wish, Answer]):
         return await answer
 
     def _begin(self) -> None:
-        group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        wanted = [each for each in self._waiting if not each[1].done()]
+        group, self._waiting = wanted[: self._most], wanted[self._most :]
         if not group:
             self._under_way -= 1
             return

@@ -84,3 +84,28 @@ class TestFaults:
         doubling.may_go.set()
         assert await last == 6
         assert await crowd.ask(4) == 8
+
+    async def test_what_nobody_waits_for_any_more_is_not_begun(self, doubling):
+        crowd = Together(doubling, most=2)
+        doubling.may_go.clear()
+        first = asyncio.ensure_future(crowd.ask(1))
+        await doubling.until_begun(1)
+        others = [asyncio.ensure_future(crowd.ask(n)) for n in (2, 3, 4, 5)]
+        await asyncio.sleep(0)
+        others[0].cancel()
+        others[2].cancel()
+        doubling.may_go.set()
+        assert await asyncio.gather(first, others[1], others[3]) == [2, 6, 10]
+        assert doubling.groups == [[1], [3, 5]]
+
+    async def test_when_all_have_gone_the_next_still_is_served(self, doubling):
+        crowd = Together(doubling, most=2)
+        doubling.may_go.clear()
+        asked = [asyncio.ensure_future(crowd.ask(n)) for n in (1, 2, 3)]
+        await doubling.until_begun(1)
+        for each in asked:
+            each.cancel()
+        doubling.may_go.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert await asyncio.wait_for(crowd.ask(4), 10) == 8
+        assert doubling.groups == [[1, 2], [4]]
