@@ -20,7 +20,7 @@ class PageNumbers:
     async def read(self, document: Document, notebook: Notebook) -> Reading:
         if document.media_type != "application/pdf":
             raise PenstockError(error_codes.OCR_REFUSED, reason="only PDFs")  # not retryable: ends the task
-        total = await self._tools.count_pages(document.path, document.media_type)
+        total = document.page_count or await self._tools.count_pages(document.path, document.media_type)
         done = await notebook.pages_done()  # an earlier attempt may have been killed
         for number in range(1, total + 1):
             if number not in done:
