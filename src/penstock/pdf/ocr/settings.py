@@ -33,7 +33,7 @@ class OcrSettings(SettingsGroup):
     )
     document_seconds: timedelta = Field(
         timedelta(minutes=15),
-        ge=timedelta(0),
+        gt=timedelta(0),
         description="Time that recognising all pages of one document may take together, beside that for each page; "
         "pages that are left then come as unreadable, or with their written text only",
     )
