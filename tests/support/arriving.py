@@ -5,7 +5,7 @@ from typing import Any
 from penstock.kernel.db import fetch_one
 from penstock.kernel.identity import Caller
 from penstock.uploads.direct.desk import DirectDesk
-from penstock.uploads.direct.finishing import News, Outcome, finish
+from penstock.uploads.direct.finishing import News, Outcome, judge
 from penstock.uploads.direct.opening import Wish, open_upload
 from tests.support.shelf import ShelfBucket, md5_of
 
@@ -21,7 +21,7 @@ async def arrived(
     assert isinstance(shelf, ShelfBucket)
     facts = shelf.put(opened.row["object_name"], content, content_type)
     async with desk.database.transaction() as tx:
-        outcome = await finish(tx, desk.settings, News(facts, "callback", shelf.reference(facts)))
+        outcome, _ = await judge(tx, desk.settings, News(facts, "callback", shelf.reference(facts)))
         row = await fetch_one(tx, "select * from catalog.uploads where upload_id = %s", (opened.row["upload_id"],))
     assert outcome is Outcome.COMPLETED
     assert row is not None

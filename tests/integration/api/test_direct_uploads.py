@@ -7,7 +7,7 @@ from tests.support.edge import bearer
 from tests.support.shelf import CONTENT, md5_of
 
 from penstock.api.app import create_app
-from penstock.uploads.direct.finishing import News, finish
+from penstock.uploads.direct.finishing import News, judge
 
 UPLOADS, VIDEOS = "/api/v1/direct-uploads", "/api/v1/videos"
 WISH = {
@@ -34,7 +34,8 @@ async def announced(server, headers=None, **changes):
 async def arrived(parts, object_name, content=CONTENT):
     facts = parts.direct.bucket.put(object_name, content)
     async with parts.database.transaction() as tx:
-        return await finish(tx, parts.direct.settings, News(facts, "callback", f"gs://shelf/{object_name}"))
+        outcome, _ = await judge(tx, parts.direct.settings, News(facts, "callback", f"gs://shelf/{object_name}"))
+        return outcome
 
 
 def code(answer):

@@ -18,7 +18,7 @@ from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.rategate import ForgivingGate
 from penstock.rpc.upload_service import SERVICE, upload_calls
 from penstock.rpc.video.v1 import upload_pb2 as wire
-from penstock.uploads.direct.finishing import News, finish
+from penstock.uploads.direct.finishing import News, judge
 
 Code = grpc.StatusCode
 NOBODY = "3f0c8a52-1f0e-4b59-9a35-0c6f5b0f6a11"
@@ -27,7 +27,7 @@ NOBODY = "3f0c8a52-1f0e-4b59-9a35-0c6f5b0f6a11"
 async def arrived(parts, object_name):
     facts = parts.direct.bucket.put(object_name, CONTENT)
     async with parts.database.transaction() as tx:
-        await finish(tx, parts.direct.settings, News(facts, "callback", f"gs://shelf/{object_name}"))
+        await judge(tx, parts.direct.settings, News(facts, "callback", f"gs://shelf/{object_name}"))
     return facts
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from penstock.kernel import error_codes, failpoints
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError
 from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.ports import Bucket
@@ -38,7 +38,7 @@ async def clear_the_way(desk: DirectDesk, row: Mapping[str, Any]) -> None:
     try:
         await move_aside(desk, row)
     except PenstockError as away:
-        if row["bucket"] == desk.settings.bucket or away.kind is not Kind.UNAVAILABLE:
+        if not desk.is_lost(row["bucket"], away):
             raise
         await _leave_behind(desk, row)
 

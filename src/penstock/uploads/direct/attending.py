@@ -83,7 +83,7 @@ async def _looked(desk: DirectDesk, row: dict[str, Any]) -> ObjectFacts | None:
     try:
         return await look(desk.bucket_of(row["bucket"]), row["object_name"])
     except PenstockError as away:
-        if row["bucket"] == desk.settings.bucket or away.kind is not Kind.UNAVAILABLE:
+        if not desk.is_lost(row["bucket"], away):
             raise
         return None
 

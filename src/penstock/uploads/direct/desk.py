@@ -11,7 +11,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.entering import Entering
-from penstock.kernel.errors import PenstockError
+from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
@@ -70,6 +70,10 @@ class DirectDesk:
         if name not in self._others:
             self._others[name] = self.open_other(name)
         return self._others[name]
+
+    def is_lost(self, name: str, failure: PenstockError) -> bool:
+        """Whether it was said of a bucket that was in use before, and that cannot be reached: nobody waits for that."""
+        return name != self.settings.bucket and failure.kind is Kind.UNAVAILABLE
 
     async def close(self) -> None:
         for bucket in (self.bucket, *self._others.values()):

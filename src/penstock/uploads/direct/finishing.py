@@ -53,10 +53,6 @@ class News:
     message_id: str | None = None
 
 
-async def finish(tx: Tx, settings: DirectSettings, news: News) -> Outcome:
-    return (await judge(tx, settings, news))[0]
-
-
 async def judge(tx: Tx, settings: DirectSettings, news: News) -> tuple[Outcome, Mapping[str, Any] | None]:
     """With the upload as it was before, if there is one."""
     row = await store.lock_object(tx, news.facts.bucket, news.facts.name)

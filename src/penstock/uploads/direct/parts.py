@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.kernel import error_codes, failpoints
 from penstock.kernel.db import server_time
-from penstock.kernel.errors import Kind, PenstockError
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import parts_store, store
@@ -109,7 +109,7 @@ async def let_go(desk: DirectDesk, row: dict[str, Any]) -> None:
         if isinstance(bucket, PartBucket):
             await bucket.abort_all_parts(row["object_name"])
     except PenstockError as away:  # of a bucket that is in use no more, it is not waited for
-        if row["bucket"] == desk.settings.bucket or away.kind is not Kind.UNAVAILABLE:
+        if not desk.is_lost(row["bucket"], away):
             raise
 
 

@@ -11,14 +11,15 @@ from penstock.kernel.db import fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role
 from penstock.uploads.direct import metrics, videos
-from penstock.uploads.direct.finishing import News, Outcome, finish
+from penstock.uploads.direct.finishing import News, Outcome, judge
 from penstock.uploads.direct.opening import open_upload, user_uuid
 from penstock.uploads.direct.settings import VIDEO_POLICY, DirectSettings
 
 
 async def _arrived(desk, facts, by="callback"):
     async with desk.database.transaction() as tx:
-        return await finish(tx, desk.settings, News(facts, by, f"gs://{facts.bucket}/{facts.name}"))
+        outcome, _ = await judge(tx, desk.settings, News(facts, by, f"gs://{facts.bucket}/{facts.name}"))
+        return outcome
 
 
 _MOVED = VIDEO_POLICY.model_copy(update={"folder": "films"})
