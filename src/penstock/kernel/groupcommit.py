@@ -55,8 +55,10 @@ async def or_each_alone(
     for one in group:
         try:
             found += await run([one])
-        except (*_FAULTS, PenstockError) as failure:
-            found.append(failure)
+        except _FAULTS as fault:
+            found.append(fault)
+        except PenstockError as away:  # those behind need not wait for the same
+            return [*found, *[away] * (len(group) - len(found))]
     return found
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from penstock.kernel import error_codes
 from penstock.kernel.db import Database, fetch_all
-from penstock.kernel.groupcommit import GroupCommit
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.groupcommit import GroupCommit, or_each_alone
 
 _INSERT = "insert into sharing (id) values (%(id)s) returning id, pg_current_xact_id()::text as xact"
 
@@ -76,3 +77,21 @@ class TestFaults:
         assert (await first)["id"] == 1
         assert (await last)["id"] == 3
         assert (await group.run(_INSERT, {"id": 4}))["id"] == 4
+
+
+class TestADatabaseThatGoesAwayAfterAFault:
+    async def test_those_behind_are_told_at_once(self):
+        tried = []
+
+        async def run(group):
+            if len(group) > 1:
+                raise ValueError("one of them cannot be sent")
+            tried.append(group[0])
+            if group[0] == "b":
+                raise PenstockError(error_codes.DB_UNAVAILABLE)
+            return [{"id": group[0]}]
+
+        first, *others = await or_each_alone(run, ["a", "b", "c", "d"])
+        assert first == {"id": "a"}
+        assert [other.code for other in others] == [error_codes.DB_UNAVAILABLE] * 3
+        assert tried == ["a", "b"]
