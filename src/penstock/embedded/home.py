@@ -30,7 +30,7 @@ from penstock.embedded.process import born_at, end_leftover
 
 _MEGABYTES_FOR_A_NEW_CLUSTER = 160
 _MEGABYTES_TO_START = 24
-_OUR_NAMES = {"lock", "secret", "pgdata", "redis", "store", "bucket", "log", "run", "probe", "lost+found"}
+_OUR_NAMES = {"lock", "secret", "pgdata", "redis", "store", "uploads", "bucket", "log", "run", "probe", "lost+found"}
 
 
 Born = tuple[int, float]  # pid and time of birth: together they name a process for ever

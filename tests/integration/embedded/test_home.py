@@ -78,6 +78,11 @@ class TestPreparing:
             (directory / name).mkdir()
         Home(directory).prepare()
 
+    def test_what_roles_that_were_run_alone_have_stored_is_ours(self, directory):
+        for name in ("uploads", "bucket", "store"):
+            (directory / name).mkdir()
+        Home(directory).prepare()
+
     def test_the_try_at_writing_follows_no_link_that_a_stranger_laid(self, directory):
         victim = directory / "victim"
         victim.write_text("precious")
