@@ -169,7 +169,7 @@ def _used() -> float:
     total = ended.ru_utime + ended.ru_stime + own.ru_utime + own.ru_stime
     for child in _readers():
         try:
-            total += sum(child.cpu_times()[:2])
+            total += sum(child.cpu_times()[:4])  # its own, and those of the processes that it forked
         except psutil.Error:
             continue
     return total

@@ -11,7 +11,7 @@ from penstock.kernel.sandbox import Limits, Sandbox, SandboxSettings
 
 SUPPORT = Path(__file__).parent
 MiB = 1 << 20
-QUICK = Limits(wall_seconds=10, cpu_seconds=10)
+QUICK = Limits(wall_seconds=60, cpu_seconds=10)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the system call filter and file rules are Linux's")
 
 

@@ -18,7 +18,7 @@ from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Receivers
 from penstock.kernel.events import StoredEvent
-from penstock.kernel.health import Health, database_check, disk_check, redis_check, store_check
+from penstock.kernel.health import Check, Health, database_check, disk_check, redis_check, sandbox_check, store_check
 from penstock.kernel.identity import Identity
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
@@ -45,6 +45,7 @@ from penstock.uploads.tus import Uploads
 log = structlog.get_logger(__name__)
 
 REACTIONS: Sequence[Reaction] = ()  # domains add theirs
+_READERS = frozenset({"serve", "worker"})  # roles that read strangers' files
 
 
 def _to_streams(publisher: StreamPublisher) -> Publish:
@@ -104,7 +105,11 @@ async def started(
         stack.push_async_callback(identity.close)
         keys = Keys(settings.runtime.redis_prefix)
         store = await _open_store(settings)
-        health = _health(settings, clock, database, redis, store)
+        examiner = await _examiner(settings, role, stack)
+        checks = _checks(settings, database, redis, store)
+        if role in _READERS:
+            checks["sandbox"] = sandbox_check(examiner.sandbox)
+        health = Health(checks, clock, vital=frozenset({"database"}))
         stack.push_async_callback(health.close)
         snapshots = Snapshots(database, {"dashboard": _dashboard_snapshot, "job": documents.job_snapshot})
         hub = StreamHub(StreamReader(redis, keys, settings.streams), snapshots, settings.streams, clock)
@@ -122,11 +127,11 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
-            uploads, await _examiner(settings, role, stack),
+            uploads, examiner,
             _etl_desk(settings, database, redis, (store, uploads), stack),
         )  # fmt: skip
         stack.push_async_callback(parts.close)
-        if role in {"serve", "worker"}:
+        if role in _READERS:
             parts.direct  # noqa: B018  made now: settings that could never work are told before anything runs
         yield parts
 
@@ -152,7 +157,7 @@ def _etl_desk(
 async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:
     """Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE."""
     sandbox = pdf_sandbox(settings.pdf, settings.sandbox, reads_pages=role == "worker")
-    if role in {"serve", "worker"}:
+    if role in _READERS:
         await sandbox.start()
         stack.push_async_callback(sandbox.close)
     return Examiner(sandbox, settings.pdf)
@@ -192,7 +197,7 @@ async def _open_uploads(settings: Settings, database: Database, clock: Clock, wo
     return uploads
 
 
-def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, store: ObjectStore) -> Health:
+def _checks(settings: Settings, database: Database, redis: Redis, store: ObjectStore) -> dict[str, Check]:
     checks = {
         "database": database_check(database),
         "redis": redis_check(redis),
@@ -201,7 +206,7 @@ def _health(settings: Settings, clock: Clock, database: Database, redis: Redis, 
     }
     if settings.llm.is_configured:
         checks["llm"] = circuit_check(Breaker(redis, Keys(settings.runtime.redis_prefix)), settings.llm)
-    return Health(checks, clock, vital=frozenset({"database"}))
+    return checks
 
 
 async def _dashboard_snapshot(tx: Tx, topic: str) -> dict[str, Any]:

@@ -136,12 +136,21 @@ def sandbox_is_strong() -> Finding:
         return Finding(name, Level.FAIL, str(failure))
     said = {
         Strength.FULL: text("full: limits, system call filter, file rules", "完整：资源限制、系统调用过滤、文件规则"),
-        Strength.NO_FILE_RULES: text("no file rules on this kernel", "此内核不支持文件规则"),
-        Strength.LIMITS_ONLY: text("limits only on this platform", "此平台仅有资源限制"),
+        Strength.NO_FILE_RULES: text(
+            "no file rules (Landlock) here: a file that takes over its reader could read what our account can read",
+            "此处没有文件规则（Landlock）：恶意文件一旦控制解析进程，即可读取本账户可读的文件",
+        ),
+        Strength.LIMITS_ONLY: text(
+            "limits only on this platform: a file that takes over its reader could read files and use the network",
+            "此平台仅有资源限制：恶意文件一旦控制解析进程，即可读取文件并访问网络",
+        ),
     }[strength]
     if strength is Strength.FULL:
         return ok(name, said)
-    todo = text("Use Linux 5.13 or newer for strangers' files", "处理外部文件请使用 Linux 5.13 或更高版本")
+    todo = text(
+        "Use Linux 5.13 or newer with Landlock; PENSTOCK_SANDBOX_REQUIRE=full refuses to start without it",
+        "请使用启用了 Landlock 的 Linux 5.13 或更高版本；设置 PENSTOCK_SANDBOX_REQUIRE=full 可在缺少时拒绝启动",
+    )
     return Finding(name, Level.WARN, said, todo)
 
 

@@ -4,7 +4,7 @@ from penstock.documents.admit import admit
 from penstock.documents.cancel import assert_job_running, cancel, count_cancelled
 from penstock.documents.desk import Desk
 from penstock.documents.following import follow, has_heard_all, is_over, job_snapshot
-from penstock.documents.images import page_image
+from penstock.documents.images import Drawing, page_image
 from penstock.documents.leftovers import reactions, remove_files, sweep_admissions
 from penstock.documents.limits import CallLimits
 from penstock.documents.order import Order
@@ -15,6 +15,7 @@ __all__ = [
     "CallLimits",
     "Desk",
     "DocumentSettings",
+    "Drawing",
     "Order",
     "admit",
     "assert_job_running",

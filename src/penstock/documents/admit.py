@@ -67,10 +67,10 @@ async def _unless_taken_over(desk: Desk, order: Order) -> None:
 
 
 async def _make(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
-    path = claim.upload.path
+    path, tenant = claim.upload.path, order.owner.merchant_id
     failpoints.reach("admission.claimed")
     with metrics.CHECK_SECONDS.time():
-        inspection = await desk.examiner.inspect(path)
+        inspection = await desk.examiner.inspect(path, tenant=tenant)
     failpoints.reach("admission.inspected")
     pages = inspection.page_count or 0
     if inspection.issues:
@@ -78,7 +78,7 @@ async def _make(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
     async with desk.database.transaction() as tx:
         profile = await freeze(tx, order.category, order.industry)
     rules = PrescanRules(**asdict(profile.prescan_rules))
-    scan = await desk.examiner.prescan(path, pages, rules)
+    scan = await desk.examiner.prescan(path, pages, rules, tenant=tenant)
     if scan.issues:
         return await _reject(desk, order, claim, scan.issues, pages)
     digest = await asyncio.to_thread(sha256_of, path)

@@ -25,7 +25,7 @@ class Desk:
     store_url: str
     worker_id: str
     admitting: Turns = field(default_factory=Turns)  # by merchant
-    drawing: Turns = field(default_factory=Turns)  # by job
+    drawing: Turns = field(default_factory=Turns)  # by picture: one is not drawn twice at once
 
 
 def folder_of(job_id: object) -> str:

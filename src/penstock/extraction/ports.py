@@ -27,6 +27,7 @@ class Document:
     size: int
     sha256: str
     page_count: int | None = None  # of a PDF, counted when it was looked into
+    tenant: str = ""  # the merchant whose file it is: all merchants share the sandbox fairly
 
 
 class Notebook(Protocol):

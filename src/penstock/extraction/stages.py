@@ -107,10 +107,11 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
         await notebook.open()
     try:
         async with shop.desk.store.on_disk(row["source_key"], shop.desk.settings.cache_dir) as path:
-            count = await inspect_first(shop.inspector, row["media_type"], path)
+            count = await inspect_first(shop.inspector, row["media_type"], path, tenant=row["merchant_id"])
             is_small = row["size_bytes"] <= _QUICKLY_HASHED
             digest = sha256_of(path) if is_small else await asyncio.to_thread(sha256_of, path)
-            document = Document(path, row["filename"], row["media_type"], row["size_bytes"], digest, count)
+            facts = (row["filename"], row["media_type"], row["size_bytes"], digest, count, row["merchant_id"])
+            document = Document(path, *facts)
             reading = await provider.read(document, notebook)
     except PenstockError as missing:
         if missing.code is error_codes.NOT_FOUND and missing.details.get("key") == row["source_key"]:
@@ -120,11 +121,11 @@ async def _read(shop: Workshop, held: Held, folder: Folder) -> Manifest:
     return await seal(folder, notebook, provider, reading)
 
 
-async def inspect_first(inspector: Inspector, media_type: str, path: Path) -> int | None:
+async def inspect_first(inspector: Inspector, media_type: str, path: Path, *, tenant: str = "") -> int | None:
     """A PDF that must not be opened is refused with all reasons. The number of pages, where it is known by now."""
     if media_type != "application/pdf":
         return None
-    seen = await inspector.inspect(path)
+    seen = await inspector.inspect(path, tenant=tenant)
     if seen.issues:
         found = [{"code": each.code, "place": each.place, "detail": each.detail} for each in seen.issues]
         raise PenstockError(error_codes.REGISTRY[seen.issues[0].code], issues=found)

@@ -21,7 +21,7 @@ _MOST_SEALED = 32
 class Inspector(Protocol):
     """Looks into a PDF before anything else opens it."""
 
-    async def inspect(self, path: Path) -> Inspection: ...
+    async def inspect(self, path: Path, *, tenant: str) -> Inspection: ...
 
 
 @dataclass(frozen=True, slots=True)

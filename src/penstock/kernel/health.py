@@ -21,6 +21,7 @@ from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.redis import Redis
+from penstock.kernel.sandbox import Sandbox, Strength
 from penstock.kernel.settings import SettingsGroup
 
 log = structlog.get_logger(__name__)
@@ -191,6 +192,16 @@ def disk_check(path: Path, settings: HealthSettings) -> Check:
         if free < settings.disk_low:
             return Finding(ComponentStatus.DEGRADED, f"{ByteSize(free).human_readable()} free")
         return Finding()
+
+    return check
+
+
+def sandbox_check(sandbox: Sandbox) -> Check:
+    """Degraded where the kernel enforces less than it could around the processes that read strangers' files."""
+
+    async def check() -> Finding:
+        strength = sandbox.strength
+        return Finding() if strength is Strength.FULL else Finding(ComponentStatus.DEGRADED, strength.consequence)
 
     return check
 

@@ -1,7 +1,9 @@
 """The public face of PDF admission: asks the sandbox, and turns whatever becomes of the call into a verdict.
 
-A file that hangs, crashes or eats memory is refused with a reason like any other; exceptions are left for our own
-trouble (SANDBOX_UNAVAILABLE). PDFium sees only files that `inspect` has passed: call `prescan` and `render` after it.
+A file that hangs, crashes or eats memory is refused with a reason like any other. Times are CPU times, from when work
+begins: a machine that is overloaded, or kills our processes, gives no verdict but SANDBOX_UNAVAILABLE, and the work is
+tried again. `tenant` is the merchant whose file it is; all merchants share the places of the sandbox fairly.
+PDFium sees only files that `inspect` has passed: call `prescan` and `render` after it.
 """
 
 import asyncio
@@ -32,6 +34,8 @@ _LARGEST_PICTURE = 32 * _MiB
 # PDFium ends its process by one of these when memory runs out.
 _MEMORY_SIGNALS = {Signals.SIGABRT, Signals.SIGTRAP, Signals.SIGILL}
 _MEMORY_EXIT = 127
+WALL_FACTOR = 10  # times the CPU time: a machine that is this busy gives no verdict
+_FIRST_PAGES = 5  # from so many slow pages on, the rest of a document can be foreseen
 _READING = ("penstock.pdf.finishing",)
 _PRELOAD = ("penstock.pdf.look", "penstock.pdf.measure", "penstock.pdf.rendering")
 
@@ -65,9 +69,8 @@ def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings, *, rea
     limits: dict[str, Any] = {
         "memory": settings.security_memory_limit_mb * _MiB,
         "cpu_seconds": settings.security_parse_timeout_sec,
-        "wall_seconds": settings.security_parse_timeout_sec,
+        "wall_seconds": WALL_FACTOR * settings.security_parse_timeout_sec,
         "result_bytes": _LARGEST_PICTURE,
-        "file_bytes": 0,
     }
     return Sandbox(sandbox_settings.model_copy(update=limits), preload=(*_PRELOAD, *(_READING if reads_pages else ())))
 
@@ -80,11 +83,12 @@ class Examiner:
         self._settings = settings
         self._bounds = asdict(settings.bounds)
 
-    async def inspect(self, path: Path) -> Inspection:
+    async def inspect(self, path: Path, *, tenant: str = "") -> Inspection:
         """What the file is, and everything that speaks against it."""
         outcome = await self.sandbox.call(
-            "penstock.pdf.look:look_into", self._bounds, files=[path], limits=self._limits(_MiB), returns=Inspection
-        )
+            "penstock.pdf.look:look_into", self._bounds,
+            files=[path], limits=self._limits(_MiB), tenant=tenant, returns=Inspection,
+        )  # fmt: skip
         if outcome.value is None:
             issue = issue_of(outcome)
             return Inspection(issues=[issue], issue_count=1)
@@ -92,34 +96,38 @@ class Examiner:
             return Inspection(issues=[Issue(codes.PARSE_FAILED, "", "garbled")], issue_count=1)
         return outcome.value
 
-    async def prescan(self, path: Path, page_count: int, rules: PrescanRules) -> Scan:
-        """Measure all pages, in parallel as far as the pool has places; `judge_pages` says what follows."""
-        pages: list[PageMetrics] = []
-        issues: list[Issue] = []
+    async def prescan(self, path: Path, page_count: int, rules: PrescanRules, *, tenant: str = "") -> Scan:
+        """Measures all pages, in parallel as far as the pool has places; `judge_pages` says what follows."""
+        work = _Prescan(path, tenant, page_count, self._settings.prescan_timeout_sec)
         slices = _slices(page_count, self.sandbox.settings.workers)
 
-        async def work() -> None:
+        async def measure() -> None:
             for first, last in slices:  # one iterator for all: each takes the next slice when it is done
-                await self._scan_slice(path, (first, last), rules.min_text_chars_for_blank, pages, issues)
+                await self._scan_slice(work, (first, last), rules.min_text_chars_for_blank)
 
         try:
-            async with asyncio.timeout(self._settings.prescan_timeout_sec), asyncio.TaskGroup() as group:
+            async with asyncio.TaskGroup() as group:
                 for _ in range(self.sandbox.settings.workers):
-                    group.create_task(work())
-        except TimeoutError:
-            issues.append(Issue(codes.PARSE_TIMEOUT, "", f"more than {self._settings.prescan_timeout_sec} s"))
+                    group.create_task(measure())
         except BaseExceptionGroup as failures:  # our own trouble; one of it is enough to tell
             raise failures.exceptions[0] from failures
-        return Scan(sorted(pages, key=lambda page: page.number), issues)
+        return Scan(sorted(work.pages, key=lambda page: page.number), work.issues)
 
     async def render(
-        self, path: Path, page_number: int, dpi: float = 150, picture_format: PictureFormat = PictureFormat.PNG
+        self,
+        path: Path,
+        page_number: int,
+        dpi: float = 150,
+        picture_format: PictureFormat = PictureFormat.PNG,
+        *,
+        tenant: str = "",
     ) -> bytes:
         """A picture of one page, from 1. The resolution is lowered where the page is very large."""
+        limits = self._limits(_LARGEST_PICTURE, self._settings.render_timeout_sec)
         outcome = await self.sandbox.call(
             "penstock.pdf.rendering:render",
             page_number, float(dpi), picture_format.value, self._settings.render_max_pixels,
-            files=[path], limits=self._limits(_LARGEST_PICTURE), returns=RenderedPage,
+            files=[path], limits=limits, tenant=tenant, returns=RenderedPage,
         )  # fmt: skip
         if outcome.value is not None:
             return outcome.value.data
@@ -128,41 +136,65 @@ class Examiner:
         issue = issue_of(outcome, f"page {page_number}")
         raise PenstockError(error_codes.REGISTRY[issue.code], place=issue.place, reason=issue.detail)
 
-    async def _scan_slice(
-        self, path: Path, span: tuple[int, int], min_text: int, pages: list[PageMetrics], issues: list[Issue]
-    ) -> None:
+    async def _scan_slice(self, work: "_Prescan", span: tuple[int, int], min_text: int) -> None:
         """A call may return early with what it has; then the next goes on from there."""
         first, last = span
-        while first <= last and not issues:
+        while first <= last and not work.issues:
             outcome = await self.sandbox.call(
                 "penstock.pdf.measure:measure",
                 first, last, min_text, self._settings.security_parse_timeout_sec / 3,
-                files=[path], limits=self._limits(_MiB), returns=list[PageMetrics],
+                files=[work.path], limits=self._limits(_MiB), tenant=work.tenant, returns=list[PageMetrics],
             )  # fmt: skip
             place = f"pages {first} to {last}" if last > first else f"page {first}"
             if outcome.value is None:
-                issues.append(issue_of(outcome, place))
+                work.issues.append(issue_of(outcome, place))
             elif not _continues(outcome.value, first, last):
-                issues.append(Issue(codes.PARSE_FAILED, place, "garbled"))
+                work.issues.append(Issue(codes.PARSE_FAILED, place, "garbled"))
             else:
-                pages += outcome.value
+                work.add(outcome.value, outcome.seconds)
                 first += len(outcome.value)
 
-    def _limits(self, result_bytes: int) -> Limits:
-        seconds, memory = self._settings.security_parse_timeout_sec, self._settings.security_memory_limit_mb * _MiB
-        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=seconds, result_bytes=result_bytes)
+    def _limits(self, result_bytes: int, seconds: float = 0) -> Limits:
+        seconds = seconds or self._settings.security_parse_timeout_sec
+        memory = self._settings.security_memory_limit_mb * _MiB
+        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=WALL_FACTOR * seconds, result_bytes=result_bytes)
+
+
+@dataclass(slots=True)
+class _Prescan:
+    """One document being measured, and the CPU time it may take."""
+
+    path: Path
+    tenant: str
+    page_count: int
+    seconds: float
+    pages: list[PageMetrics] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+    spent: float = 0.0
+
+    def add(self, pages: list[PageMetrics], seconds: float) -> None:
+        """Takes measured pages. A document whose first pages foretell that it can never be done is given up early."""
+        self.pages += pages
+        self.spent += seconds
+        foreseen = self.spent / len(self.pages) * self.page_count
+        is_hopeless = len(self.pages) >= _FIRST_PAGES and self.spent > self.seconds / 4 and foreseen > 4 * self.seconds
+        if self.issues or not (is_hopeless or self.spent > self.seconds):
+            return
+        said = f"{len(self.pages)} of {self.page_count} pages took {self.spent:.0f} s, {self.seconds:g} s are for all"
+        self.issues.append(Issue(codes.PARSE_TIMEOUT, "", said))
 
 
 def issue_of(outcome: Outcome[Any], place: str = "") -> Issue:
-    """The verdict on a file that the sandbox did not get through."""
+    """The verdict on a file that the sandbox did not get through. SANDBOX_UNAVAILABLE if it is none."""
     log.info("pdf.call_ended_badly", ending=outcome.ending, error=outcome.error, message=outcome.message, place=place)
+    if not outcome.is_verdict:
+        raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=f"{outcome.ending}: {outcome.message}"[:200])
     if outcome.ending is Ending.TIMED_OUT:
         return Issue(codes.PARSE_TIMEOUT, place, outcome.message)
     if outcome.ending is Ending.OUT_OF_MEMORY:
         return Issue(codes.MEMORY_EXCEEDED, place, "more memory than allowed")
     aborted = outcome.signal in _MEMORY_SIGNALS or outcome.exit_status == _MEMORY_EXIT
-    # A call that is killed was made twice: the system ends what takes its memory, one by chance would be another's.
-    if outcome.is_killed or (outcome.ending is Ending.CRASHED and aborted):
+    if outcome.ending is Ending.CRASHED and aborted:
         return Issue(codes.MEMORY_EXCEEDED, place, outcome.message)
     if outcome.error == "CannotOpen":  # qpdf could repair it, PDFium cannot: damage, not malice
         return Issue(codes.PDF_UNREADABLE, place, outcome.message)

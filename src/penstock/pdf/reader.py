@@ -19,7 +19,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox, SandboxSettings
 from penstock.pdf import codes
-from penstock.pdf.examine import issue_of
+from penstock.pdf.examine import WALL_FACTOR, issue_of
 from penstock.pdf.ocr.found import Picture
 from penstock.pdf.ocr.pool import ocr_sandbox
 from penstock.pdf.ocr.settings import OcrSettings
@@ -63,11 +63,11 @@ class PageReader:
                 self._started = False
                 await self._recognisers.close()
 
-    async def page_count(self, path: Path, media_type: str) -> int:
+    async def page_count(self, path: Path, media_type: str, tenant: str = "") -> int:
         """Of a PDF, or of a TIFF; other pictures have one. What cannot be opened is refused here."""
         if media_type == PDF:
             counted = await self._sandbox.call(
-                "penstock.pdf.look:count_pages", files=[path], limits=self._text_limits(), returns=int
+                "penstock.pdf.look:count_pages", files=[path], limits=self._text_limits(), tenant=tenant, returns=int
             )
             return counted.value if counted.value is not None else _refuse(counted)
         if media_type not in PICTURES:
@@ -76,7 +76,7 @@ class PageReader:
         seen = await recognisers.call(
             "penstock.pdf.ocr.reading:examine_picture",
             self._ocr.max_picture_pixels, self._ocr.max_picture_frames,
-            files=[path], returns=Picture,
+            files=[path], tenant=tenant, returns=Picture,
         )  # fmt: skip
         if seen.value is None:
             raise picture_refused(seen)
@@ -85,15 +85,15 @@ class PageReader:
     async def pages(self, path: Path, media_type: str, skip: frozenset[int] = frozenset()) -> AsyncIterator[Page]:
         """Every page but those of `skip`, each when it is ready. Stop reading to stop the work."""
         count = await self.page_count(path, media_type)
-        async with aclosing(self._read(self._run(path, count, skip), media_type, bool(skip))) as read:
+        async with aclosing(self._read(self._run(path, count, skip, ""), media_type, bool(skip))) as read:
             async for each in read:
                 yield each.page
 
     async def with_pictures(
-        self, path: Path, media_type: str, count: int, skip: frozenset[int] = frozenset()
+        self, path: Path, media_type: str, count: int, skip: frozenset[int] = frozenset(), *, tenant: str = ""
     ) -> AsyncIterator[ReadPage]:
         """As `pages`, of a document that is known to have `count` of them, and with the pictures on them."""
-        run = self._run(path, count, skip)
+        run = self._run(path, count, skip, tenant)
         run.picture_bytes = _PICTURES_BYTES
         async with aclosing(self._read(run, media_type, bool(skip))) as read:
             async for each in read:
@@ -104,12 +104,12 @@ class PageReader:
                     each.page.warnings.append(PICTURES_MISSING)
                 yield ReadPage(each.page, pictures)
 
-    def _run(self, path: Path, count: int, skip: frozenset[int]) -> Run:
+    def _run(self, path: Path, count: int, skip: frozenset[int], tenant: str) -> Run:
         wanted = [number for number in range(1, count + 1) if number not in skip]
         text = self._pdf.read_total_sec + len(wanted) * self._pdf.read_per_page_sec
         recognising = self._ocr.document_seconds + len(wanted) * self._ocr.document_seconds_per_page
-        recognisers = TimedCalls(self._recognisers, recognising.total_seconds())
-        return Run(path, wanted, TimedCalls(self._sandbox, text), recognisers)
+        recognisers = TimedCalls(self._recognisers, recognising.total_seconds(), tenant)
+        return Run(path, wanted, TimedCalls(self._sandbox, text, tenant), recognisers)
 
     async def _read(self, run: Run, media_type: str, is_readable: bool) -> AsyncGenerator[ReadPage]:
         tasks = self._tasks(run, media_type)
@@ -240,7 +240,7 @@ class PageReader:
 
     def _text_limits(self) -> Limits:
         seconds, memory = self._pdf.security_parse_timeout_sec, self._pdf.security_memory_limit_mb * _MiB
-        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=seconds, result_bytes=_STEPS_BYTES)
+        return Limits(memory=memory, cpu_seconds=seconds, wall_seconds=WALL_FACTOR * seconds, result_bytes=_STEPS_BYTES)
 
 
 async def _all_to_recognisers(run: Run) -> None:

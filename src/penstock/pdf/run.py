@@ -32,13 +32,13 @@ class ReadPage(NamedTuple):
 
 
 class TimedCalls:
-    """A pool as one document may use it: so many seconds for all its calls together, then none is made any more.
+    """A pool as one document may use it: so much CPU time for all its calls together, then none is made any more.
 
-    A page may be slow. A document of nothing but slow pages would hold up all others for hours.
+    A page may be slow. A document of nothing but slow pages would hold up its merchant's others for hours.
     """
 
-    def __init__(self, sandbox: Sandbox, seconds: float) -> None:
-        self._sandbox, self._left = sandbox, seconds
+    def __init__(self, sandbox: Sandbox, seconds: float, tenant: str = "") -> None:
+        self._sandbox, self._left, self._tenant = sandbox, seconds, tenant
         self.places = sandbox.settings.workers
 
     @property
@@ -56,7 +56,9 @@ class TimedCalls:
         """As the pool's. Calls that are under way when the time is up are let be: their own limits hold."""
         if self.is_spent:
             return Outcome(Ending.TIMED_OUT, message="all the time for this document is used up")
-        outcome = await self._sandbox.call(function, *args, files=files, limits=limits, returns=returns)
+        outcome = await self._sandbox.call(
+            function, *args, files=files, limits=limits, tenant=self._tenant, returns=returns
+        )
         self._left -= outcome.seconds
         if self._left <= 0:
             log.warning("document.time_used_up", function=function)

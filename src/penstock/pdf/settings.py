@@ -17,7 +17,8 @@ class PdfSettings(SettingsGroup):
     max_pages: PositiveInt = Field(1000, description="Pages a PDF may have")
     max_page_points: PositiveInt = Field(100_000, description="Longest side of a page, in points of 1/72 inch")
     security_parse_timeout_sec: PositiveInt = Field(
-        30, description="Seconds after which an inspection, or the prescan of one page, is killed and the PDF refused"
+        30,
+        description="CPU seconds after which an inspection, or the prescan of one page, is killed and the PDF refused",
     )
     security_memory_limit_mb: PositiveInt = Field(
         512, description="Memory in MiB that reading a PDF may take on top of the idle process"
@@ -30,15 +31,20 @@ class PdfSettings(SettingsGroup):
         1024, description="MiB that all streams but pictures may inflate to together"
     )
     prescan_timeout_sec: PositiveInt = Field(
-        120, description="Seconds after which the prescan of a whole PDF is given up"
+        120,
+        description="CPU seconds after which the prescan of a whole PDF is given up, earlier when its first pages are "
+        "so slow that the rest can be foreseen",
+    )
+    render_timeout_sec: PositiveInt = Field(
+        10, description="CPU seconds after which drawing one page image is killed; that it cannot be drawn is kept"
     )
     read_total_sec: PositiveFloat = Field(
         300,
-        description="Seconds that all calls for the text of one PDF may take together, beside those for each page; "
+        description="CPU seconds that all calls for the text of one PDF may take together, beside those for each page; "
         "pages that are left then come as unreadable",
     )
     read_per_page_sec: PositiveFloat = Field(
-        2, description="Seconds that each page of a PDF adds to GW_READ_TOTAL_SEC, whichever page needs them"
+        2, description="CPU seconds that each page of a PDF adds to GW_READ_TOTAL_SEC, whichever page needs them"
     )
     render_max_pixels: PositiveInt = Field(
         16_000_000, description="Pixels of a page image; a higher resolution is lowered to fit"

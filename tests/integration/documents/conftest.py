@@ -42,18 +42,18 @@ class Counting:
         self.rendered = 0
         self.before: Any = None
 
-    async def inspect(self, path: Path) -> Inspection:
+    async def inspect(self, path: Path, *, tenant: str) -> Inspection:
         self.inspected += 1
         if self.before is not None:
             await self.before()
-        return await self._real.inspect(path)
+        return await self._real.inspect(path, tenant=tenant)
 
-    async def prescan(self, *given: Any) -> Any:
-        return await self._real.prescan(*given)
+    async def prescan(self, *given: Any, tenant: str) -> Any:
+        return await self._real.prescan(*given, tenant=tenant)
 
-    async def render(self, *given: Any) -> bytes:
+    async def render(self, *given: Any, tenant: str) -> bytes:
         self.rendered += 1
-        return await self._real.render(*given)
+        return await self._real.render(*given, tenant=tenant)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from tests.support.jobs import fresh
 
-from penstock.documents import assert_job_running, is_over, page_image, reactions, remove_files
+from penstock.documents import Drawing, assert_job_running, is_over, page_image, reactions, remove_files
 from penstock.documents.settings import DocumentSettings
 from penstock.documents.states import JOB, JobStatus
 from penstock.kernel import error_codes, leases
@@ -161,7 +161,7 @@ class TestFiles:
 
         desk = office.desk
         slow = replace(desk, store=Slow(desk.store._root))
-        asked = asyncio.create_task(page_image(slow, UUID(job_id), 1, 96, PictureFormat.PNG))
+        asked = asyncio.create_task(page_image(slow, Drawing(UUID(job_id), "m-1", 1, 96, PictureFormat.PNG)))
         await drawing.wait()
         await remove_files(replace(desk, store=Watched(desk.store._root)))
         assert await office.files() == []

@@ -138,15 +138,23 @@ class TestBombs:
         assert (await sandbox.call("hostile:allocate", 100 * MiB, limits=small)).ending is Ending.OUT_OF_MEMORY
 
     @pytest.mark.parametrize("function", ["loop_in_python", "loop_in_c", "loop_deaf_to_signals"])
-    async def test_a_loop_is_killed_at_its_wall_time(self, sandbox: Sandbox, function: str) -> None:
-        began = time.monotonic()
-        outcome = await sandbox.call(f"hostile:{function}", limits=replace(QUICK, wall_seconds=0.3))
-        assert outcome == Outcome(Ending.TIMED_OUT, message="killed after 0.3 s")
-        assert 0.3 <= time.monotonic() - began < 1.5
+    async def test_a_loop_is_killed_at_its_cpu_time(self, sandbox: Sandbox, function: str) -> None:
+        outcome = await sandbox.call(f"hostile:{function}", limits=replace(QUICK, cpu_seconds=0.2))
+        assert outcome == Outcome(Ending.TIMED_OUT, message="used up its 0.2 s of CPU time")
+        assert outcome.is_verdict
+        assert 0.1 < outcome.seconds < 3  # at the latest when the kernel kills what does not listen
 
-    async def test_a_loop_is_killed_at_its_cpu_time(self, sandbox: Sandbox) -> None:
-        outcome = await sandbox.call("hostile:loop_in_c", limits=replace(QUICK, cpu_seconds=0.2))
-        assert (outcome.ending, outcome.signal) == (Ending.TIMED_OUT, signal.SIGXCPU)
+    async def test_a_call_that_has_cpu_time_left_at_its_wall_time_is_killed_without_a_verdict(
+        self, sandbox: Sandbox
+    ) -> None:
+        began = time.monotonic()
+        outcome = await sandbox.call("hostile:sleep", 60, limits=replace(QUICK, wall_seconds=0.2))
+        assert outcome.ending is Ending.STALLED
+        assert not outcome.is_verdict
+        assert 0.4 <= time.monotonic() - began < 3  # it was tried twice
+
+    async def test_cpu_time_is_measured_and_waiting_is_not(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:sleep", 0.3)).seconds < 0.2
 
     @pytest.mark.parametrize(
         ("function", "number"),
@@ -186,8 +194,7 @@ class TestBombs:
     async def test_threads_work_but_do_not_stay(self, sandbox: Sandbox) -> None:
         assert (await sandbox.call("hostile:run_threads", 8)).value == 8
         left = (await sandbox.call("hostile:leave_a_thread")).value
-        pids = {(await sandbox.call("hostile:own_pid")).value for _ in range(6)}
-        assert left not in pids
+        assert not psutil.pid_exists(left)
 
     async def test_a_thread_bomb_is_a_failure(self, sandbox: Sandbox) -> None:
         assert (await sandbox.call("hostile:thread_bomb", limits=QUICK)).ending is Ending.FAILED
@@ -227,20 +234,34 @@ class TestForbidden:
         """io_uring, pidfd_open, pidfd_getfd, clone3, one not yet invented, and socket by its x32 name."""
         assert (await sandbox.call("hostile:system_call", number)).value in {errno.EPERM, errno.ENOSYS}
 
-    async def test_it_cannot_outlive_its_parent(self, sandbox: Sandbox) -> None:
-        assert (await sandbox.call("hostile:outlive_the_parent")).value == errno.EPERM
+    @pytest.mark.parametrize(("option", "value"), [(1, 0), (4, 1)])
+    async def test_it_cannot_outlive_its_parent_nor_open_its_memory(
+        self, sandbox: Sandbox, option: int, value: int
+    ) -> None:
+        """PR_SET_PDEATHSIG and PR_SET_DUMPABLE."""
+        assert (await sandbox.call("hostile:control_process", option, value)).value == errno.EPERM
+
+    async def test_it_cannot_watch_files(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:watch_files")).value == errno.EPERM
 
     async def test_our_environment_is_not_visible(self, sandbox: Sandbox, monkeypatch: Any) -> None:
         monkeypatch.setenv("PENSTOCK_SECRET", "hunter2")
         async with make() as fresh:
             inside = (await fresh.call("hostile:environment")).value
             assert set(inside) <= {
-                "PYTHONPATH", "PYTHONUTF8", "LC_ALL", "LC_CTYPE", "TMPDIR", "MALLOC_ARENA_MAX", "TZ", "LD_LIBRARY_PATH",
+                "PYTHONPATH", "PYTHONUTF8", "LC_ALL", "LC_CTYPE", "MALLOC_ARENA_MAX", "TZ", "LD_LIBRARY_PATH",
+                "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
             }  # fmt: skip
             outcome = await fresh.call("hostile:read_path", f"/proc/{os.getpid()}/environ")
             assert outcome.ending is Ending.DENIED
 
-    @pytest.mark.parametrize("path", ["/etc/passwd", "/proc/1/cmdline", "/proc/self/mem", "/proc/1/environ"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/etc/passwd", "/proc/1/cmdline", "/proc/self/mem", "/proc/1/environ",
+            "/proc/self/net/tcp", "/proc/net/tcp",
+        ],
+    )  # fmt: skip
     async def test_files_outside_are_not_readable(self, sandbox: Sandbox, path: str) -> None:
         if sandbox.strength is not Strength.FULL:
             pytest.skip("this kernel has no file rules")
@@ -264,33 +285,28 @@ class TestForbidden:
 
 
 class TestWriting:
-    async def test_nothing_is_written_by_default(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    async def test_nothing_is_written(self, sandbox: Sandbox, tmp_path: Path) -> None:
         tmp_path.chmod(0o777)  # noqa: ASYNC240
-        assert (await sandbox.call("hostile:write_to", str(tmp_path / "a"))).ending in {
-            Ending.DENIED,
-            Ending.FILE_TOO_LARGE,
-        }
+        assert (await sandbox.call("hostile:write_to", str(tmp_path / "a"))).ending is Ending.DENIED
         assert not (await sandbox.call("hostile:write_file", 10 << 30)).ok
 
-    async def test_a_file_is_limited_and_goes_with_its_call(self) -> None:
-        async with make(file_bytes=MiB) as writing:
-            assert (await writing.call("hostile:write_file", MiB)).value == MiB
-            assert (await writing.call("hostile:write_file", 10 << 30)).ending is Ending.FILE_TOO_LARGE
-            smaller = replace(writing.limits, file_bytes=1000)
-            outcome = await writing.call("hostile:write_file", 2000, limits=smaller)
-            assert outcome.ending is Ending.FILE_TOO_LARGE
-            for _ in range(2):
-                assert (await writing.call("hostile:leave_a_file")).value == ["nested"]
 
-    async def test_closing_leaves_no_directory(self) -> None:
-        async with make(file_bytes=MiB) as writing:
-            directory = Path((await writing.call("hostile:environment")).value["TMPDIR"]).parent
-            assert os.access(directory, os.F_OK)
-        assert not os.access(directory, os.F_OK)
+class TestOneProcessPerCall:
+    async def test_every_call_has_a_process_of_its_own_that_is_gone_when_it_answers(self, sandbox: Sandbox) -> None:
+        pids = [(await sandbox.call("hostile:own_pid")).value for _ in range(5)]
+        assert len(set(pids)) == 5
+        assert not any(psutil.pid_exists(pid) for pid in pids)
+
+    async def test_what_one_call_leaves_behind_the_next_does_not_see(self, sandbox: Sandbox) -> None:
+        """A merchant's bytes stayed in the process that read another's."""
+        assert [(await sandbox.call("hostile:remember", name)).value for name in ("a", "b")] == [["a"], ["b"]]
+
+    async def test_it_makes_way_for_those_who_answer_requests(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:niceness")).value > os.getpriority(os.PRIO_PROCESS, 0)
 
 
 class TestTheLine:
-    @pytest.mark.parametrize("function", ["babble", "answer_twice", "answer_a_call_to_come", "hang_up"])
+    @pytest.mark.parametrize("function", ["babble", "answer_twice", "hang_up"])
     async def test_a_worker_that_breaks_the_protocol_is_garbled(self, sandbox: Sandbox, function: str) -> None:
         assert (await sandbox.call(f"hostile:{function}", limits=QUICK)).ending is Ending.GARBLED
 

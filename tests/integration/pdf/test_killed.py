@@ -20,13 +20,12 @@ async def own_pool():
 
 
 async def held_up(sandbox, path) -> tuple[asyncio.Task, int]:
-    """An inspection that has begun and gets no further, and the process that does it."""
-    (worker,) = sandbox._held
-    pid = worker._process.pid
-    os.kill(pid, signal.SIGSTOP)
+    """An inspection that has begun and gets no further, and the process that would do it."""
+    template = sandbox._template
+    os.kill(template.pid, signal.SIGSTOP)
     looking = asyncio.create_task(Examiner(sandbox, PdfSettings()).inspect(path))
-    await until(lambda: worker.calls == 1)
-    return looking, pid
+    await until(lambda: len(template._ends) == 1)
+    return looking, template.pid
 
 
 class TestBeingKilled:

@@ -1,10 +1,14 @@
 """Pages are measured as they are seen: text, pictures, ink; what is blank is called blank, and nothing else."""
 
+from signal import Signals
+
 import pytest
 from tests.support.pdfs import FONT, RULES, document, stream, text_pages, written
 
-from penstock.kernel.sandbox import SandboxSettings
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.sandbox import Ending, Outcome, SandboxSettings
 from penstock.pdf import Examiner, PdfSettings, judge_pages, pdf_sandbox
+from penstock.pdf.examine import issue_of
 
 GREY = "/Type/XObject/Subtype/Image/Width 2/Height 2/BitsPerComponent 8/ColorSpace/DeviceGray"
 PICTURE = {5: stream(b"\x00\xff\xff\x00", GREY)}
@@ -13,6 +17,18 @@ DRAWS = "<</XObject<</I 5 0 R/A 6 0 R>>/Font<</F<</Type/Font/Subtype/Type1/BaseF
 
 def text(said: str, mode: int = 0, at: str = "60 700", size: int = 12) -> bytes:
     return f"BT {mode} Tr /F {size} Tf {at} Td ({said}) Tj ET ".encode()
+
+
+def same_pages(count: int, content: bytes) -> bytes:
+    """A document of so many pages that share their content."""
+    kids = " ".join(f"{4 + each} 0 R" for each in range(count))
+    page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 3 0 R>>"
+    return written({
+        1: "<</Type/Catalog/Pages 2 0 R>>",
+        2: f"<</Type/Pages/Count {count}/Kids[{kids}]>>",
+        3: stream(content),
+        **{4 + each: page for each in range(count)},
+    })  # fmt: skip
 
 
 async def page_of(examiner: Examiner, path):
@@ -174,6 +190,23 @@ class TestTrouble:
             scan = await examiner.prescan(saved(endless), 1, RULES)
             assert [(issue.code, issue.place) for issue in scan.issues] == [("SECURITY_PARSE_TIMEOUT", "page 1")]
             assert (await examiner.prescan(saved(document()), 1, RULES)).ok
+
+    async def test_a_document_whose_first_pages_foretell_hours_is_given_up_early(self, saved, pdf_settings):
+        """One merchant's 1,000 slow pages kept the sandbox busy until the time for the whole document was over."""
+        settings = pdf_settings.model_copy(update={"prescan_timeout_sec": 2})
+        slow = same_pages(200, b"q Q " * 2_000_000)
+        async with pdf_sandbox(settings, SandboxSettings(workers=2)) as pool:
+            scan = await Examiner(pool, settings).prescan(saved(slow), 200, RULES)
+        assert [issue.code for issue in scan.issues] == ["SECURITY_PARSE_TIMEOUT"]
+        assert "of 200 pages took" in scan.issues[0].detail
+
+    @pytest.mark.parametrize(
+        "outcome", [Outcome(Ending.STALLED), Outcome(Ending.CRASHED, signal=Signals.SIGKILL)], ids=["stalled", "killed"]
+    )
+    def test_a_machine_that_is_overloaded_or_killed_gives_no_verdict(self, outcome):
+        """A good PDF was refused for ever because others kept the machine busy."""
+        with pytest.raises(PenstockError, match="SANDBOX_UNAVAILABLE"):
+            issue_of(outcome)
 
     async def test_a_page_that_takes_too_much_memory_is_refused(self, saved):
         settings = PdfSettings(security_memory_limit_mb=40)

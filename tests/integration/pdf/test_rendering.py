@@ -61,7 +61,7 @@ class TestRefusals:
         assert refused.value.code.code == "NOT_FOUND"
 
     async def test_a_page_that_cannot_be_drawn_in_time_is_refused(self, saved):
-        settings = PdfSettings(security_parse_timeout_sec=1)
+        settings = PdfSettings(render_timeout_sec=1)
         async with pdf_sandbox(settings, SandboxSettings(workers=1)) as pool:
             examiner = Examiner(pool, settings)
             with pytest.raises(PenstockError) as refused:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.requests import Request
 
 from penstock import documents
+from penstock.api.client_gone import while_client_waits
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import FILE_FAULTS, may_fail_with
@@ -118,7 +119,8 @@ async def get_page_image(  # noqa: PLR0913  one parameter for each thing that ca
     }
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    picture = await documents.page_image(parts.desk, job_id, page_number, dpi, PictureFormat(format.upper()))
+    wanted = documents.Drawing(job_id, job["merchant_id"], page_number, dpi, PictureFormat(format.upper()))
+    picture = await while_client_waits(request, documents.page_image(parts.desk, wanted))
     return Response(picture, headers=headers, media_type=f"image/{format}")
 
 

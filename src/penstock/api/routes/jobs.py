@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from penstock import documents
 from penstock.api import examples
+from penstock.api.client_gone import while_client_waits
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, MerchantId, SignedIn
 from penstock.api.openapi import FILE_FAULTS, may_fail_with
@@ -21,6 +22,7 @@ from penstock.documents.states import JobStatus
 from penstock.kernel import error_codes
 from penstock.kernel.identity import acting_for
 
+_GRACE_SECONDS = 30.0  # for a client that lost its connection to ask again
 router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
 
 UserStatus = Literal["processing", "partial_success", "completed", "needs_manual", "failed"]
@@ -73,8 +75,9 @@ async def create_job(
     idempotency_key: IdempotencyKey = None,
 ) -> JobDetail:
     """The file is validated, checked for what is unsafe and looked through before this answers: up to a minute or
-    two for a large file, so wait for it. Sent again, it answers the same job; a refused file leaves a `REJECTED`
-    job, whose id is in `details.job_id` with every reason in `details.issues`.
+    two for a large file, so wait for it; half a minute after the client has hung up it is given up. Sent again, it
+    answers the same job; a refused file leaves a `REJECTED` job, whose id is in `details.job_id` with every reason
+    in `details.issues`.
     """
     parts: Parts = request.app.state.parts
     await parts.limits.one_job(caller.merchant_id)
@@ -89,7 +92,8 @@ async def create_job(
         allow_duplicate=body.allow_duplicate,
         idempotency_key=idempotency_key,
     )
-    job = await documents.admit(parts.desk, order)
+    admission = documents.admit(parts.desk, order)
+    job = await while_client_waits(request, admission, grace_seconds=_GRACE_SECONDS)
     response.headers["Location"] = f"/api/v1/jobs/{job['job_id']}"
     async with parts.database.transaction() as tx:
         counts = await query_store.page_counts(tx, [job["job_id"]])

@@ -14,10 +14,10 @@ from penstock.pdf.pages.model import Page
 class Reader(Protocol):
     """`penstock.pdf.PageReader`."""
 
-    async def page_count(self, path: Path, media_type: str) -> int: ...
+    async def page_count(self, path: Path, media_type: str, tenant: str) -> int: ...
 
     def with_pictures(
-        self, path: Path, media_type: str, count: int, skip: frozenset[int]
+        self, path: Path, media_type: str, count: int, skip: frozenset[int], *, tenant: str
     ) -> AsyncIterator[tuple[Page, dict[str, ImageBytes] | None]]:
         """As they get ready, those in `skip` left out, with their pictures by id."""
 
@@ -33,11 +33,12 @@ class LocalProvider:
 
     async def read(self, document: Document, notebook: Notebook) -> Reading:
         begun = time.monotonic()
-        total = document.page_count or await self._reader.page_count(document.path, document.media_type)
+        path, media_type, tenant = document.path, document.media_type, document.tenant
+        total = document.page_count or await self._reader.page_count(path, media_type, tenant)
         done = await notebook.pages_done()
         count, recognised = len(done), 0
         await notebook.progress(count, total)
-        async for page, pictures in self._reader.with_pictures(document.path, document.media_type, total, done):
+        async for page, pictures in self._reader.with_pictures(path, media_type, total, done, tenant=tenant):
             await _store_pictures(page, pictures or {}, notebook)
             await notebook.add_page(page)
             count += 1

@@ -1,16 +1,13 @@
-"""The pool: a fixed number of places, each with a warm worker, and one fair line of callers.
+"""The pool: a warm template, a fixed number of places that tenants share fairly, and one fresh process for each call.
 
-Invariant: a place is always either in the line's hands, held by one call, or being refilled by one task. So
-a worker that dies costs its caller a result and the pool nothing; one that cannot be started leaves an empty
-place (None), and the caller who gets that place tries again and hears the reason.
+Invariant: a place is held by one call, from the fork of its process until that process is gone. So however a call ends
+it costs nobody else anything, and no process ever sees two callers' bytes. A template that dies takes its processes
+with it; their calls are made once more, and the next call starts a new template.
 """
 
 import asyncio
 import os
 import sys
-import tempfile
-import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -23,69 +20,66 @@ import structlog
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.sandbox.outcome import Limits, Outcome
-from penstock.kernel.sandbox.process import MOST_FILES, Call, Plan, Strength, Worker, open_to_read
+from penstock.kernel.sandbox.places import FairPlaces
+from penstock.kernel.sandbox.process import MOST_FILES, Call, Plan, Strength, Template, open_to_read
 from penstock.kernel.sandbox.settings import SandboxSettings
 
 Value = TypeVar("Value")
 log = structlog.get_logger(__name__)
 
+_MORE_NICE = 5  # for a tenant's second call at once: another tenant's first goes before it
+
 
 class Sandbox:
-    """One pool of workers, bound to the event loop that started it. Pools with other limits are other objects.
+    """One pool of processes, bound to the event loop that started it. Pools with other limits are other objects.
 
-    `preload` is imported when a worker starts. `paths` are further directories where modules are found. Our
-    working directory never is one, unless named: data and settings lie there, and modules' places can be read.
+    `preload` is imported by the template, which must stay without threads but for `idle_threads` that hold no lock.
+    `paths` are further directories where modules are found. Our working directory never is one, unless named: data
+    and settings lie there, and modules' places can be read.
     """
 
-    def __init__(self, settings: SandboxSettings, *, preload: Sequence[str] = (), paths: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        *,
+        preload: Sequence[str] = (),
+        paths: Sequence[Path] = (),
+        idle_threads: int = 0,
+    ) -> None:
         self.settings = settings
         self.limits = settings.limits
-        self._preload = tuple(preload)
-        self._paths = _module_paths(paths)
-        self._line = _Line()
-        self._held: set[Worker] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._plan: Plan | None = None
-        self._strength: Strength | None = None
+        self._plan = Plan(settings, tuple(preload), _module_paths(paths), idle_threads)
+        self._places: FairPlaces | None = None
+        self._template: Template | None = None
+        self._starting = asyncio.Lock()
 
     @property
     def strength(self) -> Strength:
         """What the operating system enforces here; known once started."""
-        if self._strength is None:
+        if self._template is None:
             raise _closed()
-        return self._strength
+        return self._template.strength
 
     async def start(self) -> None:
-        """All workers warm, or SANDBOX_UNAVAILABLE with the reason and nothing left running."""
-        self._directory, self._line = _passable_directory(), _Line()
-        plan = Plan(self.settings, self.limits, self._preload, self._paths, Path(self._directory.name))
-        self._plan = plan
-        starts = [self._start_worker(plan) for _ in range(self.settings.workers)]
+        """Starts the template; raises SANDBOX_UNAVAILABLE with the reason, with nothing left running."""
+        self._places = FairPlaces(self.settings.workers)
         try:
-            # Not a task group, which would interrupt the others in the middle of ending theirs.
-            started = await asyncio.gather(*starts, return_exceptions=True)
+            template = await self._warm_template()
         except BaseException:
             await self.close()
             raise
-        failures = [each for each in started if isinstance(each, BaseException)]
-        if failures:
-            await self.close()
-            raise failures[0]
-        for each in started:
-            if isinstance(each, Worker):
-                self._line.put(each)
+        if template.strength is not Strength.FULL:
+            log.error("sandbox.is_weak", strength=template.strength, consequence=template.strength.consequence)
 
     async def close(self) -> None:
-        """End all workers; calls in progress and callers in line are refused: it says nothing about their files."""
-        self._plan = None
-        self._line.close()
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(self._end(worker) for worker in tuple(self._held)))
-        if self._directory is not None:
-            self._directory.cleanup()
+        """Ends all processes; calls in progress and callers that wait are refused: it says nothing of their files."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.close(_closed())
+        async with self._starting:
+            if self._template is not None:
+                await self._template.close()
+                self._template = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -98,7 +92,7 @@ class Sandbox:
 
     @overload
     async def call(
-        self, function: str, *args: Any, files: Sequence[Path] = (), limits: Limits | None = None
+        self, function: str, *args: Any, files: Sequence[Path] = (), limits: Limits | None = None, tenant: str = ""
     ) -> Outcome[Any]: ...
 
     @overload
@@ -108,6 +102,7 @@ class Sandbox:
         *args: Any,
         files: Sequence[Path] = (),
         limits: Limits | None = None,
+        tenant: str = "",
         returns: type[Value],
     ) -> Outcome[Value]: ...
 
@@ -117,145 +112,65 @@ class Sandbox:
         *args: Any,
         files: Sequence[Path] = (),
         limits: Limits | None = None,
+        tenant: str = "",
         returns: Any = Any,
     ) -> Outcome[Any]:
-        """Run `package.module:function(*files, *args)` inside and say how it ended.
+        """Runs `package.module:function(*files, *args)` in a process of its own and tells how it ended.
 
         Each file is opened here, read-only, and arrives as an open binary file. Arguments are what msgpack
-        can carry; the result is checked against `returns`. Waiting in line does not count as wall time. A call
-        that a stranger kills is made once more: an operator's kill, or the system's for want of memory, may have
-        been meant for anybody. What is killed twice has earned it.
+        can carry; the result is checked against `returns`. Places are shared between tenants; waiting for one does
+        not count as time. A call that is killed from outside or stalls is made once more: an operator's kill, or
+        the system's for want of memory, may have been meant for anybody.
         """
         limits = limits or self.limits
         if not limits.within(self.limits):
             raise ValueError(f"this pool was started with {self.limits}, a call cannot have {limits}")
         if len(files) > MOST_FILES:
             raise ValueError(f"a call takes at most {MOST_FILES} files")
+        if self._places is None:
+            raise _closed()
         with ExitStack() as opened:
             descriptors = []
             for path in files:
                 descriptors.append(open_to_read(path))
                 opened.callback(os.close, descriptors[-1])
             call = Call.of(function, args, limits, descriptors)
-            outcome = await self._run(call, returns)
-            if outcome.is_killed:
-                log.warning("sandbox.call_killed", function=function, message=outcome.message)
-                for descriptor in descriptors:
-                    os.lseek(descriptor, 0, os.SEEK_SET)  # shared with the worker, which has read some of it
-                again = await self._run(call, returns)
-                outcome = replace(again, seconds=outcome.seconds + again.seconds)
-            return outcome
+            async with self._places.hold(tenant) as others:
+                return await self._run(replace(call, niceness=_MORE_NICE if others else 0), returns)
 
     async def _run(self, call: Call, returns: Any) -> Outcome[Any]:
-        worker = await self._take()
-        begun = time.monotonic()
-        try:
-            outcome = await worker.call(call, returns)
-        finally:
-            self._give_back(worker)
-        return replace(outcome, seconds=time.monotonic() - begun)
+        first = await (await self._warm_template()).run(call, returns)
+        if first.is_verdict:
+            return first
+        log.warning("sandbox.call_again", function=call.function, ending=first.ending, message=first.message)
+        for descriptor in call.descriptors:
+            os.lseek(descriptor, 0, os.SEEK_SET)  # shared with the process, which has read some of it
+        again = await (await self._warm_template()).run(call, returns)
+        return replace(again, seconds=first.seconds + again.seconds)
 
-    async def _take(self) -> Worker:
-        plan = self._plan
-        if plan is None:
-            raise _closed()
-        while (worker := await self._line.take()) is not None:
-            if worker.is_fit():
-                return worker
-            self._give_back(worker)
-        try:
-            return await self._start_worker(plan)
-        except BaseException:
-            self._line.put(None)
-            raise
-
-    def _give_back(self, worker: Worker) -> None:
-        if self._plan is None:
-            return
-        worn = worker.calls >= self.settings.calls_per_worker
-        if worker.usable and not worn and not worker.grown_beyond(self.settings.growth):
-            self._line.put(worker)
-            return
-        worker.kill()
-        task = asyncio.get_running_loop().create_task(self._replace(worker, self._plan))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _replace(self, worker: Worker, plan: Plan) -> None:
-        fresh: Worker | None = None
-        try:
-            fresh = await self._start_worker(plan)
-        except PenstockError as failure:
-            log.warning("sandbox.worker_not_replaced", reason=str(failure))
-        finally:
-            self._line.put(fresh)
-        await self._end(worker)
-
-    async def _start_worker(self, plan: Plan) -> Worker:
-        if self._plan is not plan:
-            raise _closed()
-        worker = Worker(plan)
-        self._held.add(worker)  # until it is ended, whoever is cancelled meanwhile
-        try:
-            await worker.get_ready()
-        except BaseException:
-            await self._end(worker)
-            raise
-        self._strength = worker.strength
-        return worker
-
-    async def _end(self, worker: Worker) -> None:
-        await worker.end()
-        self._held.discard(worker)
-
-
-class _Line:
-    """Idle workers, or callers who wait for one: first come, first served, handed over directly."""
-
-    def __init__(self) -> None:
-        self._idle: deque[Worker | None] = deque()
-        self._waiting: deque[asyncio.Future[Worker | None]] = deque()
-        self._open = True
-
-    def put(self, worker: Worker | None) -> None:
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_result(worker)
-                return
-        self._idle.append(worker)
-
-    async def take(self) -> Worker | None:
-        if not self._open:
-            raise _closed()
-        if self._idle:
-            return self._idle.popleft()
-        mine: asyncio.Future[Worker | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(mine)
-        try:
-            return await mine
-        except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled() and mine.exception() is None:
-                self.put(mine.result())  # handed over in the moment of giving up
-            raise
-
-    def close(self) -> None:
-        self._open = False
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_exception(_closed())
+    async def _warm_template(self) -> Template:
+        """The running template, or a new one. Raises SANDBOX_UNAVAILABLE when it cannot be started."""
+        async with self._starting:
+            if self._places is None:
+                raise _closed()
+            if self._template is not None and self._template.is_alive:
+                return self._template
+            if self._template is not None:
+                log.warning("sandbox.template_lost")
+                await self._template.close()
+                self._template = None
+            template = Template(self._plan)
+            try:
+                await template.start()
+            except BaseException:
+                await template.close()
+                raise
+            self._template = template
+            return template
 
 
 def _closed() -> PenstockError:
     return PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="the sandbox is closed")
-
-
-def _passable_directory() -> tempfile.TemporaryDirectory[str]:
-    """Workers of another account pass through it to their own."""
-    made = tempfile.TemporaryDirectory(prefix="penstock-sandbox-", ignore_cleanup_errors=True)
-    Path(made.name).chmod(0o711)
-    return made
 
 
 def _module_paths(more: Sequence[Path]) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "fsmount": (432, 432), "fspick": (433, 433), "open_tree": (428, 428), "move_mount": (429, 429),
     "mount_setattr": (442, 442), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     "statmount": (457, 457), "listmount": (458, 458),
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),  # on any path
     "fanotify_init": (300, 262), "quotactl": (179, 60), "quotactl_fd": (443, 443),
     # the kernel's rarely needed and often broken doors
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
@@ -65,7 +66,7 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column ab
 _LAST_REVIEWED = 462  # mseal
 
 _CLONE_THREAD = 0x00010000
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 # The owner of a file is sent a signal, of any number, when something happens to it: a second kill().
 _FILE_OWNERS = (8, 10, 15, 1024)  # F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETLEASE makes others wait for us
 _LINE_OWNERS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
@@ -81,7 +82,7 @@ _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 def filter_for(pid: int) -> bytes | None:
-    """The program for the worker `pid`, as an array of `struct sock_filter`; None where there is no such filter."""
+    """The program for the process `pid`, as an array of `struct sock_filter`; None where there is no such filter."""
     machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
     if machine is None:
         return None
@@ -103,8 +104,8 @@ def filter_for(pid: int) -> bytes | None:
     program += _only_if(_PRLIMIT[column], _IF_EQUAL, 0, refuse)  # own limits, nobody else's
     program += _never_with(_FCNTL[column], _SECOND_ARGUMENT, _FILE_OWNERS, refuse)
     program += _never_with(_IOCTL[column], _SECOND_ARGUMENT, _LINE_OWNERS, refuse)
-    # all of prctl but the signal that ends us with our parent
-    program += _never_with(_PRCTL[column], _FIRST_ARGUMENT, (_PR_SET_PDEATHSIG,), refuse)
+    # all of prctl but the signal that ends us with our parent, and who may look into our memory
+    program += _never_with(_PRCTL[column], _FIRST_ARGUMENT, (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE), refuse)
     program += [_step(_RETURN, _ALLOW)]
     return b"".join(program)
 

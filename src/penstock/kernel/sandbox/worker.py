@@ -1,39 +1,48 @@
-"""The program that runs inside: it locks itself in, then answers calls until its parent goes away.
+"""The program of the sandbox: a template that loads modules once and forks one process for each call.
 
-Run as a script, never imported by our own process, so that a worker loads only the standard library, msgspec
-and what its pool preloads. The order of `confine` matters: file rules while we may still open every path, the
-account next, the death signal after it (a change of account clears it), the system call filter last.
-What a call does in here is not trusted, so nothing in here is a defence once a call has taken over the
-process: the defences are the kernel's (file rules, filter, hard limits) and the parent's (wall clock, frames).
+Run as a script, never imported by our own process, so that it loads only the standard library, msgspec and what its
+pool preloads. The template reads nothing of a stranger's: it takes orders from its parent, forks, reaps and reports.
+A forked process gives up everything before it reads its call, makes that one call, answers and is killed. Nothing in
+here is a defence once a call has taken over its process: the defences are the kernel's (file rules, system call
+filter, hard limits) and the parent's (clock, frames).
+
+The order of `prepare` and `confine` matters: the file rules are built while every path may still be opened, the
+account is given up next, the death signal is asked for after it (a change of account clears it), the filter is last.
 """
 
 import ctypes
 import errno
+import gc
 import importlib
 import math
 import os
 import resource
+import selectors
+import signal
 import socket
 import struct
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 8, 22, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_GET_SECCOMP, _PR_SET_SECCOMP = 1, 4, 8, 21, 22
+_PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock, the same on every machine
-_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_FILE_RIGHTS = _WRITE_FILE | _READ_FILE | _TRUNCATE
-_WORK_RIGHTS = _FILE_RIGHTS | _READ_DIR | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8  # remove and make directories and files
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_FILE_RIGHTS = 1 << 1 | _READ_FILE | 1 << 14  # write, read, truncate
 _CAN_KILL_AND_SWITCH = 1 << 5 | 1 << 6 | 1 << 7  # CAP_KILL, CAP_SETGID, CAP_SETUID
 _CAP_DAC_READ_SEARCH = 1 << 2
-_SIGKILL = 9
-_ROOM_TO_ANSWER = 64 * 1024 * 1024  # above a call's memory, so that a full worker can still say so
+_ROOM_TO_ANSWER = 64 * 1024 * 1024  # above a call's memory, so that a full process can still say so
 _MOST_FILES_SENT = 16
+_LATE_IMPORTS = 4  # files that an import inside a call may hold open for a moment
+# Between us and our parent: fixed sizes, so that several in one read are told apart. process.py has the same.
+_ORDER = struct.Struct("=cQQdIi")  # action, number of the call, memory, CPU seconds, open files, niceness
+_NOTICE = struct.Struct("=Qid")  # number of the call, wait status or minus the errno of fork, CPU seconds
+_FORK = b"f"
 
 
 class Start(msgspec.Struct):
@@ -43,102 +52,160 @@ class Start(msgspec.Struct):
     preload: list[str]
     readable: list[str]
     filter: bytes | None
+    filter_pid: int  # stands in the filter where a process's own id belongs
     account: tuple[int, int] | None
-    memory: int
-    file_bytes: int
-    open_files: int
+    niceness: int
+    idle_threads: int
 
 
 class Request(msgspec.Struct, array_like=True):
     """One call."""
 
-    number: int
     function: str
     args: list[Any]
-    memory: int
-    cpu_seconds: float
-    file_bytes: int
-    open_files: int
     result_bytes: int
 
 
+class Limits(msgspec.Struct):
+    """What one call may use."""
+
+    memory: int
+    cpu_seconds: float
+    open_files: int
+    niceness: int
+
+
+class Lock(msgspec.Struct):
+    """What holds a forked process in, made once by the template."""
+
+    template: int
+    rules: int | None  # descriptor of the file rules; None: the kernel has none
+    filter: bytes | None  # system call filter; None: the kernel has none, or we have none for this machine
+    filter_pid: int
+
+
 def main(descriptor: int) -> None:
-    connection = socket.socket(fileno=descriptor)
-    frame, _ = _receive(connection)
-    start = msgspec.msgpack.decode(frame, type=Start)
+    control = socket.socket(fileno=descriptor)
+    start = msgspec.msgpack.decode(_receive(control)[0], type=Start)
     try:
-        held = confine(start)
         for name in start.preload:
             importlib.import_module(name)
-        idle = _Idle(start)
+        lock = prepare(start)
+        _refuse_threads(start.idle_threads)
+        _try_out(lock)
     except BaseException as failure:  # noqa: BLE001  the parent gets the reason and raises it
-        _send(connection, msgspec.msgpack.encode({"error": f"{type(failure).__name__}: {failure}"}))
+        _send(control, msgspec.msgpack.encode({"error": f"{type(failure).__name__}: {failure}"}))
         return
     os.dup2(0, 2)  # what was said until here explains a failed start; from here nobody reads it
-    _send(connection, msgspec.msgpack.encode(held))
-    decoder = msgspec.msgpack.Decoder(Request)
-    while True:
-        frame, descriptors = _receive(connection)
-        request = decoder.decode(frame)
-        _send(connection, idle.answer(request, [os.fdopen(each, "rb") for each in descriptors]))
+    gc.collect()
+    gc.freeze()  # what is loaded now is shared with every forked process: do not touch it to collect garbage
+    held = {"file_rules": lock.rules is not None, "filter": lock.filter is not None}
+    _send(control, msgspec.msgpack.encode(held))
+    Template(control, lock).run()
 
 
-class _Idle:
-    """The state to which the worker returns after each call."""
+class Template:
+    """Obeys its parent: forks, kills, and tells how each process ended."""
 
-    def __init__(self, start: Start) -> None:
-        probe = os.open(os.devnull, os.O_RDONLY)
-        os.close(probe)
-        self._address_space, self._descriptors = _address_space(), probe + 4  # a late import opens a few
-        self._threads = threading.active_count()
-        self._writes = start.file_bytes > 0
-        self._hard = {
-            resource.RLIMIT_AS: self._address_space + start.memory + _ROOM_TO_ANSWER,
-            resource.RLIMIT_NOFILE: self._descriptors + start.open_files + _MOST_FILES_SENT,
-            resource.RLIMIT_FSIZE: start.file_bytes,
-        }
-        if sys.platform != "linux":  # no filter: at least no new processes
-            self._hard[resource.RLIMIT_NPROC] = 0
-        for which, most in self._hard.items():
-            _limit(which, most, most)
+    def __init__(self, control: socket.socket, lock: Lock) -> None:
+        self._control, self._lock = control, lock
+        self._numbers: dict[int, int] = {}  # of a call, by the process that makes it
+        self._wake, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        self._inherited = (control.fileno(), self._wake, wakes)
 
-    def answer(self, request: Request, files: list[BinaryIO]) -> bytes:
-        value = msgspec.Raw(b"\xc0")
-        ending, error, message = "returned", "", ""
+    def run(self) -> None:
+        with selectors.DefaultSelector() as events:
+            events.register(self._control, selectors.EVENT_READ, self._obey)
+            events.register(self._wake, selectors.EVENT_READ, self._reap)
+            while True:
+                for key, _ in events.select():
+                    key.data()
+
+    def _obey(self) -> None:
+        order, descriptors, _, _ = socket.recv_fds(self._control, _ORDER.size, 1)
+        if not order:
+            self._leave()
+        while len(order) < _ORDER.size:
+            order += self._control.recv(_ORDER.size - len(order))
+        action, number, *limits = _ORDER.unpack(order)
+        if action == _FORK:
+            self._fork(number, Limits(*limits), descriptors[0])
+            return
+        for pid, each in self._numbers.items():
+            if each == number:  # not reaped yet, so its id is still its own
+                os.kill(pid, signal.SIGKILL)
+
+    def _fork(self, number: int, limits: Limits, descriptor: int) -> None:
         try:
-            function = _find(request.function)
-            self._lower(request, len(files))
-            encoded = msgspec.msgpack.encode(function(*files, *request.args))
-            if len(encoded) > request.result_bytes:
-                ending, message = "result_too_large", f"{len(encoded)} bytes, {request.result_bytes} allowed"
-            else:
-                value = msgspec.Raw(encoded)
-        except BaseException as raised:  # noqa: BLE001  whatever a stranger's bytes cause is a result
-            self._raise_limits()
-            ending, error, message = _explain(raised)
-        self._raise_limits()
-        for file in files:
-            file.close()
-        if self._writes:
-            _empty(Path.cwd())
-        clean = ending in {"returned", "failed", "result_too_large"} and threading.active_count() == self._threads
-        return msgspec.msgpack.encode((request.number, ending, error, message, clean, value))
+            pid = os.fork()
+        except OSError as failure:
+            os.close(descriptor)
+            self._control.sendall(_NOTICE.pack(number, -(failure.errno or errno.EAGAIN), 0.0))
+            return
+        if pid:
+            self._numbers[pid] = number
+            os.close(descriptor)
+            return
+        try:
+            for each in self._inherited:
+                os.close(each)
+            _one_call(self._lock, limits, descriptor)
+        finally:
+            os._exit(1)
 
-    def _lower(self, request: Request, files: int) -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        cpu = math.ceil(used.ru_utime + used.ru_stime + request.cpu_seconds)
-        self._soften(resource.RLIMIT_AS, self._address_space + request.memory)
-        self._soften(resource.RLIMIT_NOFILE, self._descriptors + request.open_files + files)
-        self._soften(resource.RLIMIT_FSIZE, request.file_bytes)
-        _limit(resource.RLIMIT_CPU, cpu, resource.RLIM_INFINITY)
+    def _reap(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake, 4096)
+        while self._numbers:
+            pid, status, used = os.wait4(-1, os.WNOHANG)
+            if not pid:
+                return
+            number = self._numbers.pop(pid)
+            self._control.sendall(_NOTICE.pack(number, status, used.ru_utime + used.ru_stime))
 
-    def _raise_limits(self) -> None:
-        for which, most in self._hard.items():
-            _limit(which, most, most)
-        _limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    def _leave(self) -> NoReturn:
+        """Our parent closed the line: nothing that we started stays."""
+        for pid in self._numbers:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._numbers:
+            os.waitpid(pid, 0)
+        os._exit(0)
 
-    def _soften(self, which: int, value: int) -> None:
-        _limit(which, min(value, self._hard[which]), self._hard[which])
+
+def _one_call(lock: Lock, limits: Limits, descriptor: int) -> NoReturn:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    connection = socket.socket(fileno=descriptor)
+    room = _address_space()
+    confine(lock, limits)
+    frame, descriptors = _receive(connection)
+    request = msgspec.msgpack.decode(frame, type=Request)
+    files = [os.fdopen(each, "rb") for each in descriptors]
+    _limit(resource.RLIMIT_AS, room + limits.memory, room + limits.memory + _ROOM_TO_ANSWER)
+    most = max([descriptor, *descriptors]) + 1 + _LATE_IMPORTS + limits.open_files
+    _limit(resource.RLIMIT_NOFILE, most, most)
+    _send(connection, _answer(request, files))
+    os._exit(0)
+
+
+def _answer(request: Request, files: Sequence[BinaryIO]) -> bytes:
+    value = msgspec.Raw(b"\xc0")
+    ending, error, message = "returned", "", ""
+    try:
+        encoded = msgspec.msgpack.encode(_find(request.function)(*files, *request.args))
+        if len(encoded) > request.result_bytes:
+            ending, message = "result_too_large", f"{len(encoded)} bytes, {request.result_bytes} allowed"
+        else:
+            value = msgspec.Raw(encoded)
+    except BaseException as raised:  # noqa: BLE001  whatever a stranger's bytes cause is a result
+        _use_room_to_answer()
+        ending, error, message = _explain(raised)
+    _use_room_to_answer()
+    return msgspec.msgpack.encode((ending, error, message, value))
 
 
 def _find(name: str) -> Callable[..., Any]:
@@ -151,7 +218,7 @@ def _explain(raised: BaseException) -> tuple[str, str, str]:
     endings = {
         errno.EPERM: "denied",
         errno.EACCES: "denied",
-        errno.EFBIG: "file_too_large",
+        errno.EFBIG: "denied",
         errno.EMFILE: "too_many_files",
         errno.ENOMEM: "out_of_memory",
     }
@@ -167,46 +234,89 @@ def _explain(raised: BaseException) -> tuple[str, str, str]:
     return ending, type(raised).__name__, message
 
 
-def confine(start: Start) -> dict[str, Any]:
-    """Give up everything a parser does not need; says what was really had."""
-    held = {"error": "", "file_rules": False, "filter": False}
+def prepare(start: Start) -> Lock:
+    """Give up what no forked process needs, and make what each will be locked in with."""
+    lock = Lock(os.getpid(), None, None, start.filter_pid)
     os.umask(0o077)
+    os.nice(start.niceness)
     _limit(resource.RLIMIT_CORE, 0, 0)
     if sys.platform != "linux":
-        return held
+        return lock
     with suppress(OSError):  # when memory runs out, take us before our parent
         Path("/proc/self/oom_score_adj").write_text("1000")
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    held["file_rules"] = _restrict_files(libc, start)
-    _switch_account(libc, start, file_rules=bool(held["file_rules"]))
+    lock.rules = _file_rules(libc, start)
+    lock.filter = start.filter if libc.prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0 else None
+    _switch_account(libc, start, file_rules=lock.rules is not None)
     _must(libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0))
-    _must(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0))
-    if os.getppid() != start.parent:  # it died before we asked to be told
+    _die_with(libc, start.parent)
+    return lock
+
+
+def confine(lock: Lock, limits: Limits) -> None:
+    """Lock a forked process in, for one call with these limits."""
+    _limit(resource.RLIMIT_FSIZE, 0, 0)  # nothing is written to any file
+    signal.setitimer(signal.ITIMER_PROF, limits.cpu_seconds)  # ends it by SIGPROF, to the millisecond
+    seconds = math.ceil(limits.cpu_seconds)
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # what does not listen to signals is killed
+    if limits.niceness:
+        os.nice(limits.niceness)
+    if sys.platform != "linux":  # no filter: at least no new processes
+        _limit(resource.RLIMIT_NPROC, 0, 0)
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    _die_with(libc, lock.template)
+    if lock.rules is not None:
+        _must(libc.syscall(_RESTRICT_SELF, lock.rules, 0))
+        os.close(lock.rules)
+    if lock.filter is not None:
+        own = lock.filter.replace(struct.pack("=I", lock.filter_pid), struct.pack("=I", os.getpid()))
+        _install_filter(libc, own)
+
+
+def _die_with(libc: Any, parent: int) -> None:
+    _must(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if os.getppid() != parent:  # it died before we asked to be told
         os._exit(1)
-    if start.filter is not None:
-        held["filter"] = _install_filter(libc, start.filter)
-    return held
 
 
-def _restrict_files(libc: Any, start: Start) -> bool:
-    """Landlock: read what is listed, write in the own directory if at all. False when the kernel has none."""
+def _try_out(lock: Lock) -> None:
+    """Lock one process in for nothing: a kernel or container that refuses is told at the start, with the reason."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            confine(lock, Limits(memory=1, cpu_seconds=1, open_files=1, niceness=0))
+            os._exit(0)
+        except BaseException as refused:  # noqa: BLE001  told on standard error, which our parent reads
+            sys.stderr.write(f"{refused}\n")
+        finally:
+            os._exit(1)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError("a process could not be locked in")
+
+
+def _refuse_threads(known: int) -> None:
+    """A process forked while another thread holds a lock inherits it locked for ever: only known threads may be."""
+    if sys.platform != "linux":
+        return
+    threads = len(os.listdir("/proc/self/task")) - 1  # noqa: PTH208  quicker
+    if threads > known:
+        raise RuntimeError(f"the modules that are loaded in advance have started {threads} threads")
+
+
+def _file_rules(libc: Any, start: Start) -> int | None:
+    """Landlock: read what is listed, write nothing. None when the kernel has none."""
     version = libc.syscall(_CREATE_RULESET, None, 0, 1)
     if version < 1:
-        return False
+        return None
     rights = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
     network, scopes = 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0
     attributes = struct.pack("=QQQ", rights, network, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     ruleset = _must(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    allowed = dict.fromkeys(start.readable, _READ_FILE | _READ_DIR)
-    allowed[os.devnull] = _READ_FILE | _WRITE_FILE
-    if start.file_bytes:
-        allowed[str(Path.cwd())] = _WORK_RIGHTS
-    for path, wanted in allowed.items():
-        _allow(libc, ruleset, path, wanted & rights)
-    _must(libc.syscall(_RESTRICT_SELF, ruleset, 0))
-    os.close(ruleset)
-    return True
+    for path in start.readable:
+        _allow(libc, ruleset, path, (_READ_FILE | _READ_DIR) & rights)
+    return ruleset
 
 
 def _allow(libc: Any, ruleset: int, path: str, wanted: int) -> None:
@@ -222,14 +332,13 @@ def _allow(libc: Any, ruleset: int, path: str, wanted: int) -> None:
 def _switch_account(libc: Any, start: Start, *, file_rules: bool) -> None:
     """Become nobody, if we are root and our parent can still kill us then; give up every capability but one.
 
-    An interpreter in root's own home cannot be read by anyone else. Under file rules the worker keeps the
+    An interpreter in root's own home cannot be read by anyone else. Under file rules a process keeps the
     right to read past permissions, which then reaches no further than the rules.
     """
     kept = 0
     if start.account is not None and _capabilities() & _CAN_KILL_AND_SWITCH == _CAN_KILL_AND_SWITCH:
         uid, gid = start.account
         places = [each for each in sys.path if Path(each).exists()]
-        os.chown(".", uid, gid)
         _must(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
         os.setgroups([])
         os.setresgid(gid, gid, gid)
@@ -249,16 +358,11 @@ def _capabilities() -> int:
     return 0
 
 
-def _install_filter(libc: Any, program: bytes) -> bool:
+def _install_filter(libc: Any, program: bytes) -> None:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
-    shown = Program(len(program) // 8, program)
-    if libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(shown), 0, 0) == 0:
-        return True
-    if ctypes.get_errno() == errno.EINVAL:  # a kernel without filters
-        return False
-    raise OSError(ctypes.get_errno(), "the system call filter was refused")
+    _must(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(Program(len(program) // 8, program)), 0, 0))
 
 
 def _must(result: int) -> int:
@@ -271,9 +375,14 @@ def _must(result: int) -> int:
 def _limit(which: int, soft: int, hard: int) -> None:
     _, most = resource.getrlimit(which)
     if most != resource.RLIM_INFINITY:
-        hard = most if hard == resource.RLIM_INFINITY else min(hard, most)
-        soft = hard if soft == resource.RLIM_INFINITY else min(soft, hard)
+        hard = min(hard, most)
+        soft = min(soft, hard)
     resource.setrlimit(which, (soft, hard))
+
+
+def _use_room_to_answer() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _address_space() -> int:
@@ -281,15 +390,6 @@ def _address_space() -> int:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # not Linux, where this limit is not kept anyway
         return 1 << 40
-
-
-def _empty(directory: Path) -> None:
-    for each in directory.iterdir():
-        if each.is_dir() and not each.is_symlink():
-            _empty(each)
-            each.rmdir()
-        else:
-            each.unlink()
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:

@@ -20,27 +20,24 @@ class OcrSettings(SettingsGroup):
         ge=0,
         description="Pages recognised at once, each in a process with one thread; 0: as many as there are cores",
     )
-    pages_per_process: PositiveInt = Field(200, description="A process is replaced after so many pages")
-    growth: ByteSize = Field(
-        ByteSize(400 * _MiB), description="A process that keeps more memory than this after a page is replaced"
-    )
     memory: ByteSize = Field(
         ByteSize(2048 * _MiB),
-        description="Memory one page may take on top of the idle process, which holds about 250 MiB",
+        description="Memory one page may take on top of the warm models, which are shared and hold about 250 MiB",
     )
     page_seconds: timedelta = Field(
-        timedelta(seconds=180), gt=timedelta(0), description="A page that takes longer is given up"
+        timedelta(seconds=180), gt=timedelta(0), description="CPU time after which a page is given up"
     )
     document_seconds: timedelta = Field(
         timedelta(minutes=15),
         gt=timedelta(0),
-        description="Time that recognising all pages of one document may take together, beside that for each page; "
+        description="CPU time that recognising all pages of one document may take together, beside that for each page; "
         "pages that are left then come as unreadable, or with their written text only",
     )
     document_seconds_per_page: timedelta = Field(
         timedelta(seconds=20),
         ge=timedelta(0),
-        description="Time that each page of a document adds to PENSTOCK_OCR_DOCUMENT_SECONDS, whichever page needs it",
+        description="CPU time that each page of a document adds to PENSTOCK_OCR_DOCUMENT_SECONDS, whichever "
+        "page needs it",
     )
     dpi: int = Field(150, ge=72, le=600, description="Resolution at which pages are drawn and pictures are looked at")
     max_pixels: PositiveInt = Field(

@@ -7,7 +7,6 @@ sandbox or the bucket is not, and raises, so that the caller comes again. A repe
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from signal import SIGKILL, SIGXCPU
 from typing import Any
 
 import structlog
@@ -16,7 +15,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.db import Database, Tx, server_time
 from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.failpoints import reach
-from penstock.kernel.sandbox import Ending, Limits, Outcome, Sandbox
+from penstock.kernel.sandbox import Limits, Outcome, Sandbox
 from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import store
 from penstock.uploads.direct.fetching import fetched
@@ -28,7 +27,7 @@ from penstock.uploads.direct.states import VIDEO, VideoStatus
 
 log = structlog.get_logger(__name__)
 _MiB = 1 << 20
-LIMITS = Limits(memory=512 * _MiB, cpu_seconds=20, wall_seconds=60, open_files=8, result_bytes=4096)
+LIMITS = Limits(memory=512 * _MiB, cpu_seconds=20, wall_seconds=80, open_files=8, result_bytes=4096)
 _OURS = frozenset({"ImportError", "ModuleNotFoundError", "OSError", "PermissionError"})  # no file can cause these
 # MP4 came of QuickTime, and phones mix up their names: either may be called by the other's.
 _CONTAINERS = {
@@ -79,7 +78,7 @@ async def become_video(room: ProbeRoom, row: Mapping[str, Any]) -> None:
 async def _look(room: ProbeRoom, row: Mapping[str, Any]) -> Film | _Refusal:
     try:
         async with fetched(room.bucket, row, room.directory) as path:
-            found = await _probe(room.sandbox, path, room.limits)
+            found = await _probe(room, path, row["merchant_id"])
     except PenstockError as failure:
         if failure.code is not error_codes.NOT_FOUND:
             raise
@@ -87,10 +86,13 @@ async def _look(room: ProbeRoom, row: Mapping[str, Any]) -> Film | _Refusal:
     return found if isinstance(found, _Refusal) else _judged(found, row, room.settings)
 
 
-async def _probe(sandbox: Sandbox, path: Path, limits: Limits) -> Film | _Refusal:
+async def _probe(room: ProbeRoom, path: Path, tenant: str) -> Film | _Refusal:
     """What the file is. SANDBOX_UNAVAILABLE when that was not the file's fault."""
-    limits = replace(limits, memory=min(limits.memory, sandbox.limits.memory))  # the pool's owner may allow less
-    outcome = await sandbox.call("penstock.uploads.direct.film:read_film", files=[path], limits=limits, returns=Film)
+    memory = min(room.limits.memory, room.sandbox.limits.memory)  # the pool's owner may allow less
+    outcome = await room.sandbox.call(
+        "penstock.uploads.direct.film:read_film",
+        files=[path], limits=replace(room.limits, memory=memory), tenant=tenant, returns=Film,
+    )  # fmt: skip
     if outcome.value is not None:
         return outcome.value
     log.info("direct.probe_ended_badly", ending=outcome.ending, error=outcome.error, message=outcome.message)
@@ -102,12 +104,8 @@ async def _probe(sandbox: Sandbox, path: Path, limits: Limits) -> Film | _Refusa
 
 
 def _is_ours(outcome: Outcome[Any]) -> bool:
-    """Killed from outside, as by a system that runs short; slow for want of CPU or disk; or the library cannot be
-    loaded.
-    """
-    if outcome.ending is Ending.TIMED_OUT:
-        return outcome.signal is not SIGXCPU
-    return outcome.signal is SIGKILL or outcome.error in _OURS
+    """Whether the machine is to blame: killed from outside, slow for want of CPU or disk, or a library is missing."""
+    return not outcome.is_verdict or outcome.error in _OURS
 
 
 def _judged(film: Film, row: Mapping[str, Any], settings: DirectSettings) -> Film | _Refusal:
