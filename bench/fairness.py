@@ -1,11 +1,12 @@
 """Fair shares: what one merchant's worst at each shared place does to another merchant's times.
 
-For each place a whole `penstock up` with its default limits is started anew. An honest merchant's operation is timed
-three times: alone; beside one busy process per core (`load`: what the mere lack of processors costs on this machine);
-and while a hostile merchant attacks that place within its limits. Attack and load are processes of lower priority
-(nice +10), so that the server's fairness is measured and not the attacker's processor time. Fair: p95 at most
-doubles; a difference below 50 ms is noise. An answer that takes longer than 20 s counts as 20 s, so ratios are then
-at least what is said. fair_shares/sampling.py says how times are taken, fair_shares/attacks/ what is done.
+For each place a whole `penstock up` is started anew, with default limits unless the environment sets others. An honest
+merchant's operation is timed three times: alone; beside one busy process per core (`load`: what the mere lack of
+processors costs on this machine); and while a hostile merchant attacks that place within its limits. Attack and load
+are processes of lower priority (nice +10), so that the server's fairness is measured and not the attacker's processor
+time. Fair: p95 at most doubles; a difference below 50 ms is noise. An answer that takes longer than 20 s counts as
+20 s, so ratios are then at least what is said. fair_shares/sampling.py says how times are taken, fair_shares/attacks/
+what is done.
 
 `python -m bench.fairness [--json] [--place NAME …] [--seconds N]`; `penstock bench fairness` runs all places.
 """

@@ -1,4 +1,4 @@
-"""A whole `penstock up` in a temporary directory, with its default limits, that is gone afterwards."""
+"""A whole `penstock up` in a temporary directory that is gone afterwards."""
 
 import json
 import os
@@ -59,7 +59,7 @@ class System:
 
 @contextmanager
 def running_system() -> Iterator[System]:
-    """Started as its users start it. The only setting that differs: webhooks may go to loopback."""
+    """Started as its users start it. One setting differs for the sake of the benchmark: webhooks may go to loopback."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)  # the servers' own account must get in
         home, output = Path(name) / "home", Path(name) / "output"
@@ -81,9 +81,9 @@ def _command(home: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Without the caller's own settings of Penstock."""
-    ours = ("PENSTOCK_", "GW_", "ETL_", "DIRECT_", "BUCKET_", "LC_", "LANG")
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    """With the caller's limits, if any are set, but without servers and stores of its own."""
+    elsewhere = ("DIRECT_", "BUCKET_", "PENSTOCK_STORE_URL", "PENSTOCK_JWT_", "PENSTOCK_LLM_", "LC_", "LANG")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(elsewhere)}
     paths = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
     return plain | {
         "PYTHONPATH": paths, "LANG": "C.UTF-8", "COLUMNS": "200", "PENSTOCK_JWT_SECRET": _SECRET,

@@ -43,11 +43,14 @@ class Effort:
 
     async def count(self, what: str, call: Awaitable[Answer | str]) -> bool:
         """Was it done?"""
+        self.counts[f"{what} under way"] += 1
         try:
             answer = await call
         except _FAILURES as failure:
             self.counts[f"{what} {type(failure).__name__}"] += 1
             return False
+        finally:
+            self.counts[f"{what} under way"] -= 1
         said = answer if isinstance(answer, str) else str(answer.status)
         self.counts[f"{what} {said}"] += 1
         return isinstance(answer, str) or answer.status < 400
