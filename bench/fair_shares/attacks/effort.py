@@ -47,7 +47,7 @@ class Effort:
         try:
             answer = await call
         except _FAILURES as failure:
-            self.counts[f"{what} {type(failure).__name__}"] += 1
+            self.counts[f"{what} {_outcome(failure)}"] += 1
             return False
         finally:
             self.counts[f"{what} under way"] -= 1
@@ -58,3 +58,9 @@ class Effort:
     def in_force_after(self, seconds: float) -> None:
         """Now it begins; so long after, it has taken hold."""
         asyncio.get_running_loop().call_later(seconds, self.in_force.set)
+
+
+def _outcome(failure: BaseException) -> str:
+    """The status of an answer that was not the expected one, else the kind of failure."""
+    said = str(failure).split(" ", 2)
+    return said[1].rstrip(":") if said[0] == "answered" else type(failure).__name__
