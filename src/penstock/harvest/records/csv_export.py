@@ -1,12 +1,16 @@
 """CSV (RFC 4180, UTF-8, a header line).
 
 Sources are strangers, and a spreadsheet runs a cell that begins with = + - @ as a formula: such a cell gets an
-apostrophe in front, unless it is a plain number. Whoever needs the exact text takes JSON lines or Parquet.
+apostrophe in front, unless it is a plain number. Spreadsheets drop blanks, line ends and format characters before the
+sign, and East Asian versions take the full-width sign too, so the first character that is seen decides, in its plain
+form (NFKC). `|` starts no formula by itself, but is the sign between program and argument of a DDE call, and older
+imports took it for one; `%` is no such sign anywhere. The exact text is in JSON lines and Parquet.
 """
 
 import csv
 import io
 import re
+import unicodedata
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from typing import Any
 from penstock.harvest.records.columns import KNOWN, field_value, known_value
 from penstock.harvest.records.opening import open_output
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = frozenset("=+-@|")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -42,4 +46,13 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value.isoformat() if isinstance(value, datetime) else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if _begins_formula(text) and not _NUMBER.fullmatch(text) else text
+
+
+def _begins_formula(text: str) -> bool:
+    for letter in text:
+        if letter.isascii() and letter.isalnum():
+            return False
+        if unicodedata.category(letter)[0] not in "ZC":  # neither blank nor control nor format
+            return unicodedata.normalize("NFKC", letter)[0] in _FORMULA
+    return False
