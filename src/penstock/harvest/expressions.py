@@ -1,12 +1,12 @@
 """Templates: text with CEL expressions in it, `updated:${formatDateTime(window.from, "%Y-%m-%d")}`.
 
-A template is parsed once and checked before it is ever used: known variables, allowed functions, no loops. Evaluation
-is bounded: CEL has no recursion, its regular expressions are linear, its macros over lists (which can be nested) are
-refused, and lengths are limited. Invariant: an expression reads what it is given and nothing else, no files, no
-network, no environment; a failure is EXPRESSION_FAILED with a reason in words.
+A template is parsed once and checked before it is ever used: known variables, allowed functions, no loops (ADR 0028).
+Evaluation is bounded: without loops an expression does each of its operations once, so its length, the number of its
+operands and the size of what it is given bound its time; patterns are refused, because one is compiled at each use.
+Invariant: an expression reads what it is given and nothing else, no files, no network, no environment; a failure is
+EXPRESSION_FAILED with a reason in words.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote
 
-from penstock.harvest import cel
+from penstock.harvest import cel, cel_tokens
+from penstock.harvest.cel_tokens import Expression, Unfit
 from penstock.harvest.functions import FUNCTIONS, Failures, bound_to
 from penstock.harvest.spec import Expr
 from penstock.kernel import error_codes
@@ -23,6 +24,9 @@ from penstock.kernel.errors import PenstockError
 LONGEST_TEMPLATE = 8_192
 LONGEST_EXPRESSION = 2_048
 LONGEST_RESULT = 1_048_576
+MOST_OPERANDS = 50  # variables and calls in one expression
+MOST_GIVEN = 1_048_576  # characters of what it reads, all of it counted for each reading
+_ELEMENT = 100  # characters that an element of a list counts for: it takes as long as a text of that length
 VARIABLES: Mapping[str, frozenset[str] | None] = {  # None: members are not known beforehand
     "window": frozenset({"from", "to"}),
     "page": frozenset({"no", "offset", "size", "token", "url"}),
@@ -33,21 +37,11 @@ VARIABLES: Mapping[str, frozenset[str] | None] = {  # None: members are not know
 }
 ALL_FUNCTIONS: tuple[str, ...] = Expr().allowed_functions
 _OWN = frozenset(  # CEL's, which stay whatever a source allows
-    ["size", "string", "int", "double", "has", "duration", "timestamp", "contains", "startsWith", "endsWith", "matches"]
+    ["size", "string", "int", "double", "has", "duration", "timestamp", "contains", "startsWith", "endsWith"]
 )
-_MACROS = re.compile(r"\.\s*(map|filter|all|exists|exists_one)\s*\(")
-_STRING = re.compile(r"""[rR]?(?:\"\"\".*?\"\"\"|'''.*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL)
-_MEMBER = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*(?:\.\s*([A-Za-z_]\w*)(?!\s*[\w(]))?")
-_HAS = re.compile(r"\bhas\s*\(\s*([A-Za-z_]\w*)\s*\.\s*([A-Za-z_]\w*)\s*\)")
-_WHOLLY_ENCODED = re.compile(r"\s*urlEncode\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*")
-_COMMENT = re.compile(r"//[^\n]*")
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 NullPolicy = Literal["omit", "empty", "fail"]
-
-
-class _Wrong(Exception):
-    """What is wrong with a template, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +54,7 @@ class _Code:
     functions: tuple[str, ...]  # ours, that it calls
     members: tuple[tuple[str, str], ...]  # read somewhere; null when not given
     is_encoded: bool  # its value is percent-encoded already
+    reads: int  # how often it reads a variable
 
     def value(self, context: Mapping[str, Any]) -> Any:
         failures: Failures = []
@@ -67,13 +62,15 @@ class _Code:
         variables = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
         for name, member in self.members:
             variables.setdefault(name, {}).setdefault(member, None)
+        if self.reads * _letters(list(variables.values())) > MOST_GIVEN:
+            raise Unfit(f"it reads more than {MOST_GIVEN} characters")
         functions = bound_to(self.functions, context.get("now"), failures)
         try:
             found = self.program.execute(cel.Context(variables, functions))
         except _FAILURES as failure:
-            raise _Wrong(failures[0] if failures else _plain(failure)) from None
+            raise Unfit(failures[0] if failures else _plain(failure)) from None
         if failures:
-            raise _Wrong(failures[0])
+            raise Unfit(failures[0])
         return found
 
 
@@ -125,7 +122,7 @@ class Template:
             return part
         try:
             return part.value(context)
-        except _Wrong as wrong:
+        except Unfit as wrong:
             raise self._failed(str(wrong)) from None
 
     def _shown(self, value: Any) -> str:
@@ -152,7 +149,7 @@ def check_template(text: str, allowed: Sequence[str] = ALL_FUNCTIONS) -> str | N
     """What is wrong with a template, in words; None when it is fit for use."""
     try:
         _parts(text, frozenset(allowed))
-    except _Wrong as wrong:
+    except Unfit as wrong:
         return str(wrong)
     return None
 
@@ -165,79 +162,69 @@ def is_template(text: str) -> bool:
 def _parse(text: str, allowed: tuple[str, ...], time_format: str, null_policy: NullPolicy) -> Template:
     try:
         return Template(text, _parts(text, frozenset(allowed)), time_format, null_policy)
-    except _Wrong as wrong:
+    except Unfit as wrong:
         raise PenstockError(error_codes.EXPRESSION_FAILED, template=text[:500], reason=str(wrong)) from None
 
 
 def _parts(text: str, allowed: frozenset[str]) -> tuple[str | _Code, ...]:
     if len(text) > LONGEST_TEMPLATE:
-        raise _Wrong(f"a template has at most {LONGEST_TEMPLATE} characters")
+        raise Unfit(f"a template has at most {LONGEST_TEMPLATE} characters")
     parts: list[str | _Code] = []
     plain, at = "", 0
     while at < len(text):
         if text.startswith("$${", at):
             plain, at = plain + "${", at + 3
         elif text.startswith("${", at):
-            end = _end(text, at + 2)
+            tokens, end = cel_tokens.read(text, at + 2)
             if plain:
                 parts.append(plain)
-            parts.append(_compiled(text[at + 2 : end], allowed))
+            parts.append(_compiled(text[at + 2 : end], Expression(tokens), allowed))
             plain, at = "", end + 1
         else:
             plain, at = plain + text[at], at + 1
     return (*parts, plain) if plain or not parts else tuple(parts)
 
 
-def _end(text: str, at: int) -> int:
-    """Where the brace that closes an expression is: not inside a string, nor one of a map."""
-    begin, depth = at, 0
-    while at < len(text):
-        if string := _STRING.match(text, at):
-            at = string.end()
-            continue
-        if text[at] == "}" and depth == 0:
-            return at
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
-        at += 1
-    raise _Wrong(f"${{{text[begin : begin + 40]}… has no closing brace")
-
-
-def _compiled(code: str, allowed: frozenset[str]) -> _Code:
+def _compiled(code: str, expression: Expression, allowed: frozenset[str]) -> _Code:
     if len(code) > LONGEST_EXPRESSION:
-        raise _Wrong(f"an expression has at most {LONGEST_EXPRESSION} characters")
+        raise Unfit(f"an expression has at most {LONGEST_EXPRESSION} characters")
+    callable_names = sorted(allowed & FUNCTIONS.keys())
+    expression.check(callable_names, _OWN, VARIABLES)
+    calls, names = expression.calls(), expression.names()
+    if len(calls) + len(names) > MOST_OPERANDS:
+        raise Unfit(f"an expression reads and calls at most {MOST_OPERANDS} times")
     try:
         program = cel.compile(code)
     except _FAILURES as failure:
-        raise _Wrong(_plain(failure)) from None
-    bare = _COMMENT.sub("", _STRING.sub('""', code))
-    if macro := _MACROS.search(bare):
-        raise _Wrong(f"{macro[1]}() is not allowed: expressions do not loop")
-    called = [name for name in program.functions() if name.isidentifier() and name[0] != "_" and name not in _OWN]
-    for name in called:
-        if name not in allowed or name not in FUNCTIONS:
-            known = ", ".join(sorted(allowed & FUNCTIONS.keys())) or "none"
-            raise _Wrong(f"the function {name} is not allowed; allowed are {known}")
-    names = tuple(program.variables())
-    unknown = [name for name in names if name not in VARIABLES]
-    if unknown:
-        raise _Wrong(f"unknown name {unknown[0]}; known are {', '.join(VARIABLES)}")
-    is_encoded = _WHOLLY_ENCODED.fullmatch(bare) is not None
-    return _Code(code, program, names, tuple(called), _members(bare), is_encoded)
+        raise Unfit(_plain(failure)) from None
+    if strange := sorted({*program.variables()} - {*names}):
+        raise Unfit(f"unknown name {strange[0]}; known are {', '.join(VARIABLES)}")
+    ours = tuple(dict.fromkeys(name for name in calls if name in FUNCTIONS))
+    is_encoded = expression.is_call_of("urlEncode")
+    return _Code(code, program, tuple(dict.fromkeys(names)), ours, _members(expression), is_encoded, len(names))
 
 
-def _members(bare: str) -> tuple[tuple[str, str], ...]:
-    asked = set(_HAS.findall(bare))
+def _members(expression: Expression) -> tuple[tuple[str, str], ...]:
     found: dict[tuple[str, str], None] = {}
-    for name, member in _MEMBER.findall(bare):
-        if name not in VARIABLES or not member:
-            continue
-        known = VARIABLES[name]
+    asked: set[tuple[str, str]] = set()
+    for name, member, is_asked in expression.members():
+        known = VARIABLES.get(name)
         if known is not None and member not in known:
             hint = f"{name} has {', '.join(sorted(known))}" if known else f"{name} is a list"
-            raise _Wrong(f"unknown name {name}.{member}; {hint}")
-        if (name, member) not in asked:
-            found[name, member] = None
-    return tuple(found)
+            raise Unfit(f"unknown name {name}.{member}; {hint}")
+        found[name, member] = None
+        if is_asked:
+            asked.add((name, member))
+    return tuple(each for each in found if each not in asked)
+
+
+def _letters(value: Any) -> int:
+    """How many characters a value counts for, with all that it holds."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_ELEMENT + _letters(each) for each in value.values())
+    return sum(_ELEMENT + _letters(each) for each in value) if isinstance(value, list | tuple) else 0
 
 
 def _plain(failure: BaseException) -> str:

@@ -1,11 +1,13 @@
 """The functions that templates may call. They never raise: CEL would write the failure to standard error.
 
-A failure is noted in a list that belongs to one evaluation; the template turns it into EXPRESSION_FAILED.
+A failure is noted in a list that belongs to one evaluation; the template turns it into EXPRESSION_FAILED. What the
+calls of one evaluation read as JSON and write as text is counted, and ends at a limit.
 """
 
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +17,9 @@ Failures = list[str]
 _LONGEST_FORMAT = 200
 _LONGEST_PATH = 500
 _LONGEST_JSON = 65_536
+_LONGEST_ENCODED = 131_072
 _LONGEST_TEXT = 1_048_576
+_MOST_MADE = 1_048_576  # characters, by all calls of one evaluation
 
 
 class _Refused(Exception):
@@ -63,15 +67,29 @@ def _json_path(now: datetime, value: Any, path: Any) -> Any:
             raise _Refused(f"reads at most {_LONGEST_JSON} characters")
         value = json.loads(value)
     try:
-        found = jsonpath.match(path, value, strict=True)
+        found = _single_path(path).match(value)
     except (jsonpath.JSONPathError, RecursionError) as failure:
         raise _Refused(f"cannot follow {path}: {type(failure).__name__}") from None
     return None if found is None else found.value
 
 
+@lru_cache(maxsize=256)
+def _single_path(path: str) -> jsonpath.JSONPath:
+    """A path of names and indexes leads to one value, in as many steps as it has."""
+    found = jsonpath.compile(path, strict=True)
+    if not isinstance(found, jsonpath.JSONPath) or not found.singular_query():
+        raise _Refused(f"takes a path of names and indexes, not {path}")
+    return found
+
+
 def _url_encode(now: datetime, value: Any) -> Any:
     del now
-    return None if value is None else quote(_text(value), safe="")
+    if value is None:
+        return None
+    text = _text(value)
+    if len(text) > _LONGEST_ENCODED:
+        raise _Refused(f"encodes at most {_LONGEST_ENCODED} characters")
+    return quote(text, safe="")
 
 
 def _replace(now: datetime, text: Any, old: Any, new: Any) -> Any:
@@ -104,13 +122,18 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def bound_to(names: Iterable[str], now: datetime | None, failures: Failures) -> dict[str, Callable[..., Any]]:
     """The functions for one evaluation, at one moment."""
     moment = now or datetime.now(UTC)
-    return {name: _noting(name, FUNCTIONS[name], moment, failures) for name in names}
+    made = [0]
+    return {name: _noting(name, partial(FUNCTIONS[name], moment), made, failures) for name in names}
 
 
-def _noting(name: str, function: Callable[..., Any], now: datetime, failures: Failures) -> Callable[..., Any]:
+def _noting(name: str, function: Callable[..., Any], made: list[int], failures: Failures) -> Callable[..., Any]:
+    """`made` counts characters; after a failure the rest of an evaluation is not worth its time."""
+
     def call(*arguments: Any) -> Any:
+        if failures:
+            return None
         try:
-            return function(now, *arguments)
+            return _counted(made, function(*arguments), arguments)
         except _Refused as refused:
             failures.append(f"{name}() {refused}")
         except TypeError:
@@ -120,6 +143,13 @@ def _noting(name: str, function: Callable[..., Any], now: datetime, failures: Fa
         return None
 
     return call
+
+
+def _counted(made: list[int], found: Any, arguments: tuple[Any, ...]) -> Any:
+    made[0] += sum(len(text) for text in (found, *arguments) if isinstance(text, str))
+    if made[0] > _MOST_MADE:
+        raise _Refused(f"and the other calls take and make at most {_MOST_MADE} characters")
+    return found
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Templates with CEL in them: what they give, what they refuse."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -103,8 +102,18 @@ class TestRefusing:
             ('${"abc".reverse()}', "reverse"),
             ("${ids.map(i, i + i)}", "map"),
             ("${ids.map(page, ids.map(page, page))}", "map"),
-            ("${ids. // hidden\n map(page, page)}", "map"),
+            ("${ids. // hidden\n map(page, page)}", "comments"),
             ("${ids.exists(ids, true)}", "exists"),
+            ("${ids.existsOne(page, true)}", "existsOne"),
+            ('${size(\n// """\n[1].map(v, 1)\n// """\n)}', "comments"),
+            ("${size([1].\fmap(page, 1))}", "character"),
+            ('${r"\\" + ids.map(page, "x")[0] + "\\""}', "map"),
+            ('${"""a" + ids.map(page, "x")[0] + "b"""}', "triple quotes"),
+            ("${b'abc'}", "bytes"),
+            ("${br'\\' + 'a'}", "bytes"),
+            ('${param.q.matches("a")}', "matches"),
+            ("${page{no: 1}.no}", "unknown name no"),
+            ("${" + "page.no + " * 51 + "1}", "at most 50"),
             ("${" + "(" * 500 + "1" + ")" * 500 + "}", ""),
             ("${" + "1 + " * 2000 + "1}", "characters"),
             ("x" * 10_000, "characters"),
@@ -127,9 +136,9 @@ class TestRefusing:
             '${jsonPath(param.q, "$.a")}',
             "${join(1)}",
             "${window}",
-            "${b'abc'}",
             '${"a" + 1}',
-            '${"a".matches("(")}',
+            '${jsonPath(param.json, "$..b")}',
+            '${jsonPath(param.json, "$.a[*]")}',
         ],
     )
     def test_a_failure_at_use_has_a_reason_and_prints_nothing(self, text, capfd):
@@ -152,12 +161,6 @@ class TestRefusing:
         with pytest.raises(PenstockError) as caught:
             Template.parse(grow, ["replace"]).render(CONTEXT | {"param": {"q": "a" * 5_000}})
         assert "at most" in caught.value.details["reason"]
-
-    def test_a_hostile_regular_expression_ends(self):
-        began = time.monotonic()
-        context = CONTEXT | {"param": {"q": "a" * 50_000}}
-        assert Template.parse('${param.q.matches("(a*)*b")}').render(context) == "false"
-        assert time.monotonic() - began < 10
 
     def test_a_result_beyond_all_measure_is_refused(self):
         context = CONTEXT | {"param": {"q": "a" * 600_000}}

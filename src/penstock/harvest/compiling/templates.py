@@ -3,40 +3,25 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from penstock.harvest import cel
+from penstock.harvest import cel, cel_tokens
 from penstock.harvest.spec import Sections
 
 TemplateCheck = Callable[[str, Sequence[str]], str | None]  # text, allowed functions -> what is wrong with it
 
 
 def expressions(text: str) -> list[str]:
-    """What stands between `${` and its own `}`. ValueError when one is not closed."""
+    """What stands between `${` and its own `}`. ValueError when one is not closed, or holds what no template may."""
     found = []
     text = text.replace("$${", "   ")  # how to write `${` itself
     start = text.find("${")
     while start >= 0:
-        end = _closing(text, start + 2)
+        try:
+            _, end = cel_tokens.read(text, start + 2)
+        except cel_tokens.Unfit as unfit:
+            raise ValueError(str(unfit)) from None
         found.append(text[start + 2 : end])
         start = text.find("${", end)
     return found
-
-
-def _closing(text: str, start: int) -> int:
-    depth, quote = 1, ""
-    position = start
-    while position < len(text):
-        letter = text[position]
-        if quote:
-            position += letter == "\\"
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        else:
-            depth += (letter == "{") - (letter == "}")
-            if depth == 0:
-                return position
-        position += 1
-    raise ValueError(f"'${{' at {start - 2} is never closed")
 
 
 def compiles(text: str, _allowed: Sequence[str]) -> str | None:
