@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus, urljoin, urlsplit, urlunsplit
 
 from penstock.harvest.calling.request import Request, origin_of
 from penstock.harvest.expressions import Template
+from penstock.harvest.patterns import PatternUnfit, compile_pattern
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import RequestParam, Sections
 from penstock.kernel import error_codes
@@ -218,17 +218,12 @@ def _variables(sections: Sections, context: Context) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=512)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error:
-        raise _refused(pattern[:200], "this is no regular expression") from None
-
-
 def _fits(pattern: str, value: str) -> bool:
     """The whole value: a pattern is a list of what may be sent, not of what may occur in it."""
-    return len(value) <= _LONGEST_CHECKED and _compiled(pattern).fullmatch(value) is not None
+    try:
+        return len(value) <= _LONGEST_CHECKED and compile_pattern(pattern).fits(value)
+    except PatternUnfit as unfit:
+        raise _refused(pattern[:200], unfit.said.en) from None
 
 
 def _check_header(name: str, value: str) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.harvest.page import Fault, FaultKind, Page
+from penstock.harvest.patterns import Pattern, PatternUnfit, compile_pattern
 from penstock.harvest.reading.times import moment_reader
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import Sections
@@ -20,7 +21,7 @@ from penstock.kernel.errors import PenstockError
 SAMPLE_BYTES = 1024
 # A key of the table of records: PostgreSQL's index takes rows of 2,704 bytes, names of source and endpoint included.
 ID_BYTES = 1500
-_SEARCHED = 4096  # characters; a pattern may take the square of what it looks at, and all tasks wait for it
+_SEARCHED = 4096  # characters; no id and no error needs more
 _YES = {"true", "1", "yes", "y"}
 _NO = {"false", "0", "no", "n"}
 
@@ -65,8 +66,7 @@ class Rules:
         if self.pattern is not None:
             if len(text) > _SEARCHED:
                 raise ItemFault(FaultKind.NO_ID, f"the id is longer than {_SEARCHED} characters")
-            match = self.pattern.search(text)
-            found = match and (match[1] if self.pattern.groups else match[0])
+            found = self.pattern.first_group(text)
             if not found:
                 raise ItemFault(FaultKind.NO_ID, f"the id {text[:80]!r} does not match idPattern")
             text = found
@@ -159,13 +159,13 @@ class InBandErrors:
 
     def settle(self, text: str) -> None:
         """Returns when the error only means that there is nothing; raises otherwise."""
-        if any(pattern.search(text, 0, _SEARCHED) for pattern in self._empty):
+        if any(pattern.occurs_in(text[:_SEARCHED]) for pattern in self._empty):
             return
         self.raise_if_passing(text)
         raise PenstockError(error_codes.SOURCE_REFUSED, answer=_storable(text))
 
     def raise_if_passing(self, text: str) -> None:
-        if any(pattern.search(text, 0, _SEARCHED) for pattern in self._retry):
+        if any(pattern.occurs_in(text[:_SEARCHED]) for pattern in self._retry):
             raise PenstockError(error_codes.SOURCE_UNAVAILABLE, answer=_storable(text))
 
     def unreadable(self, body: bytes, reason: str) -> PenstockError:
@@ -180,17 +180,17 @@ def _storable(text: str) -> str:
     return text[:SAMPLE_BYTES].replace("\0", "�")
 
 
-def _pattern(key: str, text: str) -> re.Pattern[str]:
+def _pattern(key: str, text: str) -> Pattern:
     try:
-        return re.compile(text)
-    except re.error as error:
+        return compile_pattern(text)
+    except PatternUnfit as unfit:
         problem = {
             "rule": "pattern",
             "key": f"response.{key}",
-            "message_zh": f"正则表达式 {text} 有误：{error}",
-            "message_en": f"the regular expression {text} is not valid: {error}",
+            "message_zh": f"{text}：{unfit.said.zh}",
+            "message_en": f"{text}: {unfit.said.en}",
         }
-        raise PenstockError(error_codes.SPEC_INVALID, problems=[problem]) from error
+        raise PenstockError(error_codes.SPEC_INVALID, problems=[problem]) from None
 
 
 def yes_or_no(text: str | None) -> bool | None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import jsonpath
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
+from penstock.harvest.patterns import PatternUnfit, compile_pattern
 from penstock.harvest.spec import Response, Sections
 
 _JSON = jsonpath.JSONPathEnvironment(strict=True)
@@ -94,9 +95,9 @@ def _patterns(sections: Sections) -> Iterator[Complaint]:
         if pattern is None:
             continue
         try:
-            groups = re.compile(pattern).groups
-        except (re.error, OverflowError, RecursionError) as wrong:
-            yield Complaint(key, f"正则表达式无效：{wrong}", f"not a regular expression: {wrong}")
+            groups = compile_pattern(pattern).groups
+        except PatternUnfit as unfit:
+            yield Complaint(key, unfit.said.zh, unfit.said.en)
             continue
         if key == "response.idPattern" and groups == 0:
             yield Complaint(key, "idPattern 需要一个分组，即 id", "idPattern needs a group, which is the id")
