@@ -482,7 +482,8 @@ create table reg_provenance (
   is_active       boolean not null default true,
   created_at      timestamptz not null default now(),
   updated_at      timestamptz not null default now(),
-  updated_by      text not null
+  updated_by      text not null,
+  allows_private  boolean not null default false     -- applied by the command line: may lead into our own network
 );
 create table reg_provenance_version (                -- every version as it was applied, whole
   provenance_code text not null,

@@ -27,6 +27,7 @@ async def read(content: bytes, code: str) -> SourceDocument:
 
 async def apply_from_afar(desk: HarvestDesk, document: SourceDocument, by: str, *, is_dry_run: bool) -> Applied | Diff:
     """SPEC_INVALID with everything that is wrong. A dry run checks the same and writes nothing."""
+    document.mark_remote()
     found = [] if desk.settings.allow_private else await address_problems(document)
     async with desk.database.transaction() as tx:
         before = await store.find(tx, document.source)

@@ -14,7 +14,7 @@ from penstock.harvest.calling import (
     Order,
     Pacer,
     PageVars,
-    Transport,
+    Transports,
     render,
 )
 from penstock.harvest.compiling.compile import Compiled, check_source, compile_spec
@@ -36,7 +36,9 @@ from penstock.kernel.rategate import RateGate
 
 
 def terms_of(source: RegisteredSource) -> Terms:
-    return Terms(known_codes=source.codes, check_template=check_template)
+    return Terms(
+        known_codes=source.codes, check_template=check_template, allows_private=source.allows_private
+    )  # fmt: skip
 
 
 def check(source: RegisteredSource) -> list[dict[str, Any]]:
@@ -80,8 +82,8 @@ class HarvestDesk:
     clock: Clock
 
     @cached_property
-    def transport(self) -> Transport:
-        return Transport()
+    def transports(self) -> Transports:
+        return Transports(allow_private=self.settings.allow_private)
 
     @cached_property
     def pacer(self) -> Pacer:
@@ -90,7 +92,7 @@ class HarvestDesk:
     @cached_property
     def fetcher(self) -> Fetcher:
         credentials = Credentials(self._reference, self.settings.secrets, self.clock)
-        return Fetcher(self.transport, credentials, self.pacer, self.clock)
+        return Fetcher(self.transports, credentials, self.pacer, self.clock)
 
     @cached_property
     def planner(self) -> Planner:
@@ -104,7 +106,7 @@ class HarvestDesk:
         return Executor(tools, owner=owner, sources=sources)
 
     async def close(self) -> None:
-        await self.transport.close()
+        await self.transports.close()
 
     async def source(self, provenance_code: str) -> RegisteredSource:
         async with self.database.transaction() as tx:

@@ -322,13 +322,14 @@ class Spec(Sections):
     role: Literal["SEARCH", "DETAIL", "METRICS"] = "SEARCH"
     operation: Operation
     registry_version: int
+    allows_private: bool = Field(False, description="Applied by the operator: may lead into our own network")
     detail: "Sections | None" = Field(None, description="Two-phase: the sections of the linked endpoint")
     detail_endpoint: str | None = None
 
     @classmethod
     def read(cls, snapshot: dict[str, Any]) -> "Spec":
-        """A stored snapshot, as it was compiled."""
-        return cls.model_validate(snapshot)
+        """A stored snapshot, as it was compiled. One from before sources were told apart is the operator's."""
+        return cls.model_validate({"allowsPrivate": True, **snapshot})
 
     def snapshot(self) -> dict[str, Any]:
         """JSON values only, keys in camelCase."""

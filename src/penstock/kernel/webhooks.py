@@ -26,6 +26,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event, StoredEvent, matches
+from penstock.kernel.outbound import AddressRefused, PinnedTransport, anywhere, public_only
 from penstock.kernel.outbox import announce
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
@@ -127,7 +128,9 @@ class WebhookCaller:
         self._settings = settings
         self._clock = clock
         self._client = httpx.AsyncClient(
-            timeout=settings.timeout_seconds.total_seconds(), follow_redirects=False, trust_env=False
+            timeout=settings.timeout_seconds.total_seconds(),
+            follow_redirects=False,
+            transport=PinnedTransport(anywhere if settings.allow_private else public_only),
         )
 
     async def close(self) -> None:
@@ -150,24 +153,18 @@ class WebhookCaller:
 
     async def _post(self, url: str, secret: str, event: StoredEvent) -> None:
         try:
-            address = await safe_address(url, self._settings)
+            _check_form(url, self._settings)
         except PenstockError as refusal:
             raise SinkRefused(str(refusal)) from None
         body = json.dump_bytes(body_of(event))
         headers = signed_headers(secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
-        target = httpx.URL(url)
-        headers["host"] = target.netloc.decode()
         with_traceparent(headers)
         try:
-            async with self._client.stream(
-                "POST",
-                target.copy_with(host=address),
-                content=body,
-                headers=headers,
-                extensions={"sni_hostname": target.host},
-            ) as answer:
+            async with self._client.stream("POST", url, content=body, headers=headers) as answer:
                 status = answer.status_code
-        except httpx.HTTPError as failure:
+        except AddressRefused:
+            raise SinkRefused(str(_refused(url, "leads into a private network"))) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as failure:
             raise SinkRefused(f"{type(failure).__name__}: {failure}") from None
         if not 200 <= status < 300:
             raise SinkRefused(f"answered {status}")
@@ -199,10 +196,22 @@ def signed_headers(secret: str, message_id: str, timestamp: int, body: bytes) ->
 
 
 async def safe_address(url: str, settings: WebhookSettings) -> str:
-    """Where to connect to. Refuses what is no address, not https, or leads into our own network.
+    """Where the address leads now. Refuses what is no address, not https, or leads into our own network.
 
-    The caller connects to this very address, so that a name cannot lead elsewhere a moment after it was checked.
+    For registering; each call looks the name up again, and connects to the very address that it judged.
     """
+    host, port = _check_form(url, settings)
+    try:
+        addresses = await look_up(host, port or 443, settings.timeout_seconds.total_seconds())
+    except (TimeoutError, NameUnknown):
+        raise _refused(url, "the host name is not known") from None
+    if not settings.allow_private and not all(map(is_public, addresses)):
+        raise _refused(url, "leads into a private network")
+    return addresses[0]
+
+
+def _check_form(url: str, settings: WebhookSettings) -> tuple[str, int | None]:
+    """Host and port of an address that may be called, as far as its letters tell."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -212,13 +221,7 @@ async def safe_address(url: str, settings: WebhookSettings) -> str:
         raise _refused(url, "needs https:// and a host, no credentials")
     if parts.scheme != "https" and not settings.allow_private:
         raise _refused(url, "must be https")
-    try:
-        addresses = await look_up(host, port or 443, settings.timeout_seconds.total_seconds())
-    except (TimeoutError, NameUnknown):
-        raise _refused(url, "the host name is not known") from None
-    if not settings.allow_private and not all(map(is_public, addresses)):
-        raise _refused(url, "leads into a private network")
-    return addresses[0]
+    return host, port
 
 
 def _refused(url: str, reason: str) -> PenstockError:

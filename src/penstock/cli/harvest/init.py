@@ -63,7 +63,7 @@ def init(
 async def _draft(url: str, code: str) -> str:
     from penstock.harvest.calling import Transport
 
-    transport = Transport()
+    transport = Transport(allow_private=True)
     try:
         answer = await _get(transport, url)
         guess = _guess(answer)

@@ -8,7 +8,7 @@ from penstock.harvest.calling.masking import Mask
 from penstock.harvest.calling.pacing import Pacer
 from penstock.harvest.calling.render import Context, PageVars, for_count, public_url, render
 from penstock.harvest.calling.request import Request
-from penstock.harvest.calling.transport import Transport
+from penstock.harvest.calling.transport import Transport, Transports
 
 __all__ = [
     "SIGNING",
@@ -26,6 +26,7 @@ __all__ = [
     "Secret",
     "Signature",
     "Transport",
+    "Transports",
     "for_count",
     "public_url",
     "render",

@@ -20,7 +20,7 @@ from penstock.harvest.calling.evidence import Evidence
 from penstock.harvest.calling.masking import Mask
 from penstock.harvest.calling.pacing import Pacer, outcome_of
 from penstock.harvest.calling.request import Request
-from penstock.harvest.calling.transport import Additions, Transport
+from penstock.harvest.calling.transport import Additions, Transport, Transports
 from penstock.harvest.spec import Operation, Retry, Sections, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock, SystemClock
@@ -60,16 +60,22 @@ class Fetcher:
     """One per process."""
 
     def __init__(
-        self, transport: Transport, credentials: Credentials, pacer: Pacer, clock: Clock | None = None
+        self, transports: Transports, credentials: Credentials, pacer: Pacer, clock: Clock | None = None
     ) -> None:
         self._clock: Clock = clock or SystemClock()
-        self._transport = transport
-        self._authenticator = Authenticator(credentials, transport, self._clock)
+        self._transports = transports
+        self._credentials = credentials
+        self._authenticators: dict[Transport, Authenticator] = {}
         self._pacer = pacer
 
     async def fetch(self, order: Order[T]) -> Fetched[T]:
         """SOURCE_UNAVAILABLE, SOURCE_REFUSED, SOURCE_AUTH_FAILED, RATE_LIMITED …; each with its evidence."""
-        return await _Fetching(order, self._transport, self._authenticator, self._pacer, self._clock).run()
+        transport = self._transports.of(order.spec)
+        authenticator = self._authenticators.get(transport)
+        if authenticator is None:
+            authenticator = Authenticator(self._credentials, transport, self._clock)
+            self._authenticators[transport] = authenticator
+        return await _Fetching(order, transport, authenticator, self._pacer, self._clock).run()
 
 
 class _Again(Exception):

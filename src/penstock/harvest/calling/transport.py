@@ -1,8 +1,10 @@
 """HTTP: one request, one whole answer, or an error that says why in a word.
 
 Connections are kept alive, one pool for each shape (proxy and time-outs). Redirects are followed by hand, so that a
-credential never goes to another origin. Invariant: httpx's own messages end here, because they hold addresses, and
-addresses may hold keys; a body that did not arrive whole is never returned.
+credential never goes to another origin. Where a connection leads is judged when it is made, and it goes to the very
+address that was judged: a source that was applied over the API stays in the public internet, and so does a redirect of
+a source that is there. Invariant: httpx's own messages end here, because they hold addresses, and addresses may hold
+keys; a body that did not arrive whole is never returned.
 """
 
 import asyncio
@@ -22,15 +24,17 @@ import penstock
 from penstock.harvest.calling.answers import Answer
 from penstock.harvest.calling.inflating import Body, BodyTrouble
 from penstock.harvest.calling.request import Origin, Request, origin_of
-from penstock.harvest.spec import Http, Sections
+from penstock.harvest.spec import Http, Sections, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.addresses import NameUnknown, is_public, look_up
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.outbound import AddressRefused, PinnedTransport, anywhere, public_only
 from penstock.kernel.telemetry import with_traceparent
 
 CORRELATION = "X-Ingest-Correlation-Id"
 _MOST_REDIRECTS = 3
 _LOOK_UP_SECONDS = 5.0
+_REMEDY = "penstock harvest apply, or PENSTOCK_HARVEST_ALLOW_PRIVATE"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PATIENCE = 4  # a body may take so many read time-outs in all
 _PER_POOL = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=60)
@@ -58,10 +62,26 @@ class Additions:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-class Transport:
-    """One per process."""
+class Transports:
+    """The ways out of one process: one into the public internet, one anywhere, for sources of the operator's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, allow_private: bool = False) -> None:
+        self._anywhere = Transport(allow_private=True)
+        self._public = self._anywhere if allow_private else Transport()
+
+    def of(self, spec: Spec) -> "Transport":
+        return self._anywhere if spec.allows_private else self._public
+
+    async def close(self) -> None:
+        await self._anywhere.close()
+        await self._public.close()
+
+
+class Transport:
+    """One of them."""
+
+    def __init__(self, *, allow_private: bool = False) -> None:
+        self._allow_private = allow_private
         self._clients: dict[tuple[Any, ...], httpx.AsyncClient] = {}
         self._tls: ssl.SSLContext | None = None
         for name in ("httpx", "httpcore"):  # they would log every address with its query
@@ -74,7 +94,7 @@ class Transport:
 
     def ready(self, sections: Sections) -> None:
         """The first request of a process would otherwise wait for certificates and modules, permit in hand."""
-        self._client(sections.http)
+        self._client(sections.http, is_judged=not self._allow_private)
         anyio.get_current_task()  # httpx loads its way of waiting when it first waits
 
     async def send(
@@ -98,10 +118,9 @@ class Transport:
     async def _exchange(
         self, spec: Http, request: Request, more: Additions, correlation_id: str
     ) -> tuple[int, dict[str, str], bytes]:
-        client = self._client(spec)
         body, body_type = request.with_fields(dict(more.fields)).content()
         headers = self._headers(spec, request, body_type, correlation_id)
-        url, home = request.address(), origin_of(request.url)
+        url, home, is_judged = request.address(), origin_of(request.url), not self._allow_private
         for hop in range(_MOST_REDIRECTS + 1):
             _check_scheme(url, spec)
             is_home = origin_of(url) == home
@@ -110,20 +129,32 @@ class Transport:
                 _with_query(url, more.query) if is_home else url,
                 headers={**headers, **more.headers} if is_home else _without_ours(headers, request),
                 content=body,
-                extensions={"timeout": client.timeout.as_dict()},
             )
-            answer = await client.send(sent, stream=True)
+            answer = await self._sent(spec, sent, is_judged=is_judged, is_redirected=hop > 0)
             try:
                 target = _redirect(spec, request, answer)
                 if target is None:
                     return answer.status_code, _plain_headers(answer), await _whole_body(answer, spec)
+                is_judged = is_judged or not await _is_inside(answer, home, spec)
             finally:
                 await answer.aclose()
             if hop == _MOST_REDIRECTS:
                 break
             url = urljoin(url, target)
-            await _check_redirect(home, origin_of(url))
+            _check_redirect(home, origin_of(url))
         raise PenstockError(error_codes.SOURCE_REFUSED, reason="TOO_MANY_REDIRECTS")
+
+    async def _sent(self, spec: Http, sent: httpx.Request, *, is_judged: bool, is_redirected: bool) -> httpx.Response:
+        """Behind a proxy only the proxy is connected to, and the operator may have his own inside."""
+        client = self._client(spec, is_judged=is_judged and (spec.proxy is None or not self._allow_private))
+        sent.extensions["timeout"] = client.timeout.as_dict()
+        try:
+            if is_judged and spec.proxy is not None:
+                await _judge_behind_proxy(origin_of(str(sent.url)))
+            return await client.send(sent, stream=True)
+        except AddressRefused:
+            reason = "REDIRECT_TO_PRIVATE" if is_redirected else "ADDRESS_PRIVATE"
+            raise PenstockError(error_codes.SOURCE_REFUSED, reason=reason, remedy=_REMEDY) from None
 
     def _headers(self, spec: Http, request: Request, body_type: str | None, correlation_id: str) -> dict[str, str]:
         ours = {
@@ -139,18 +170,19 @@ class Transport:
         names = {name.lower() for name in kept}
         return kept | {name: value for name, value in request.headers.items() if name.lower() not in names}
 
-    def _client(self, spec: Http) -> httpx.AsyncClient:
-        shape = (spec.proxy, spec.connect_timeout, spec.read_timeout)
+    def _client(self, spec: Http, *, is_judged: bool) -> httpx.AsyncClient:
+        shape = (spec.proxy, spec.connect_timeout, spec.read_timeout, is_judged)
         client = self._clients.get(shape)
         if client is None:
             self._tls = self._tls or httpx.create_ssl_context()
             read = spec.read_timeout.total_seconds()
+            # Proxies and secrets come from the source's file, not from the machine's environment or .netrc.
             client = self._clients[shape] = httpx.AsyncClient(
                 timeout=httpx.Timeout(read, connect=spec.connect_timeout.total_seconds()),
-                limits=_PER_POOL,
-                verify=self._tls,
-                proxy=spec.proxy,
-                trust_env=False,  # proxies and secrets come from the source's file, not from the machine's .netrc
+                transport=PinnedTransport(
+                    public_only if is_judged else anywhere, limits=_PER_POOL, verify=self._tls, proxy=spec.proxy
+                ),
+                trust_env=False,
                 follow_redirects=False,
                 cookies=http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[])),
             )
@@ -174,18 +206,33 @@ def _redirect(spec: Http, request: Request, answer: httpx.Response) -> str | Non
     return target
 
 
-async def _check_redirect(home: Origin, there: Origin) -> None:
-    """A source out in the world does not send us into our own network, where servers trust each other."""
+def _check_redirect(home: Origin, there: Origin) -> None:
     if there[0] == "http" and home[0] == "https":
         raise PenstockError(error_codes.SOURCE_REFUSED, reason="REDIRECT_TO_HTTP")
-    if there[1] != home[1] and await _is_inside(there) and not await _is_inside(home):
-        raise PenstockError(error_codes.SOURCE_REFUSED, reason="REDIRECT_TO_PRIVATE")
 
 
-async def _is_inside(origin: Origin) -> bool:
+async def _is_inside(answer: httpx.Response, home: Origin, spec: Http) -> bool:
+    """Whether the source is in our own network: by the address that answered, or by its name behind a proxy.
+
+    A source out in the world does not send us into our own network, where servers trust each other.
+    """
+    if spec.proxy is not None:
+        return await _is_known_inside(home)
+    stream = answer.extensions.get("network_stream")
+    peer = stream.get_extra_info("server_addr") if stream is not None else None
+    return peer is not None and not is_public(str(peer[0]))
+
+
+async def _judge_behind_proxy(origin: Origin) -> None:
+    """The proxy looks the name up; what we know to be in our own network we do not ask it for."""
+    if await _is_known_inside(origin):
+        raise AddressRefused(origin[1])
+
+
+async def _is_known_inside(origin: Origin) -> bool:
     try:
         return not all(map(is_public, await look_up(origin[1], origin[2] or 443, _LOOK_UP_SECONDS)))
-    except NameUnknown:  # known to a proxy, perhaps; else the request will fail
+    except NameUnknown:  # known to the proxy, perhaps; else the request will fail
         return False
 
 

@@ -46,13 +46,14 @@ def compile_spec(
         raise PenstockError(error_codes.ENDPOINT_UNKNOWN, endpoint=endpoint_name, endpoints=sorted(source.endpoints))
     main, detail, problems = _parts(source, endpoint_name, operation, run or {})
     refused = {problem.key for problem in problems}  # said once is enough
-    found = checks.check(Case(source, operation, main, detail, terms))
+    case = Case(source, operation, main, detail, terms)
+    found = checks.check(case)
     problems += [problem for problem in found if problem.key not in refused]
     if problems:
         raise PenstockError(error_codes.SPEC_INVALID, problems=[problem.told() for problem in problems])
     if operation is Operation.UPDATE and detail is None and not mention(main.sections, "ids"):
         raise PenstockError(error_codes.HARVEST_UPDATE_IMPOSSIBLE, endpoint=endpoint_name)
-    return _compiled(source, operation, main, detail)
+    return _compiled(case)
 
 
 def check_source(source: Source, terms: Terms = _TERMS) -> list[dict[str, Any]]:
@@ -128,15 +129,17 @@ def _lend_times(main: Merged, detail: Merged) -> None:
             detail.sections["window"][name] = lent.value
 
 
-def _compiled(source: Source, operation: Operation, main: Part, detail: Part | None) -> Compiled:
+def _compiled(case: Case) -> Compiled:
+    source, main, detail = case.source, case.main, case.detail
     spec = Spec.read(
         {
             **_dumped(main.sections),
             "provenanceCode": source.provenance_code,
             "endpointName": main.endpoint_name,
             "role": main.role,
-            "operation": operation,
+            "operation": case.operation,
             "registryVersion": source.version,
+            "allowsPrivate": case.terms.allows_private,
             "detail": _dumped(detail.sections) if detail else None,
             "detailEndpoint": detail.endpoint_name if detail else None,
         }

@@ -38,6 +38,7 @@ class Terms:
     known_codes: Mapping[str, frozenset[str]] | None = None  # by type; None: only the model's own names count
     functions: frozenset[str] = frozenset(FUNCTIONS)  # all that there are; a source allows some of them
     check_template: TemplateCheck = compiles
+    allows_private: bool = False  # the operator applied it: its addresses may be in our own network
 
 
 class Complaint(NamedTuple):

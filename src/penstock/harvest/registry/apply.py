@@ -85,6 +85,8 @@ async def apply(
             tx, after, version=version, changes=[each.as_dict() for each in diff.changes], by=by
         )  # fmt: skip
         await _tell(tx, document.source, version, diff, by)
+    if diff.changes or not document.is_remote:  # the same document over the API takes nothing from the operator's
+        await store.note_reach(tx, document.source, allows_private=not document.is_remote)
     await store.note_origins(tx, document.source, document.origins)
     return Applied(document.source, version, diff.changes)
 

@@ -78,6 +78,15 @@ class SourceDocument(Given):
     schedules: tuple[Schedule, ...] = Field((), description="At most one for each endpoint and operation")
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _is_remote: bool = PrivateAttr(default=False)
+
+    @property
+    def is_remote(self) -> bool:
+        """It came over the API, from someone who is trusted with the sources but not with the machine."""
+        return self._is_remote
+
+    def mark_remote(self) -> None:
+        self._is_remote = True
 
     @property
     def origins(self) -> Mapping[str, str]:

@@ -2,8 +2,9 @@
 
 Whoever may apply sources over the API is trusted with the sources, not with the machine: an address may not lead into
 our own network, where our servers trust each other, and a credential may not be any variable or file of our process,
-or a source could be made to send it away. A name is looked up when the source is applied; where it leads later is not
-known, and a name that nobody knows here may be known where executors run.
+or a source could be made to send it away. A name is looked up when the source is applied, so that most mistakes are
+told at once; where it leads later is judged at each connection (`calling/transport.py`), because the registry and each
+snapshot say that the source came over the API.
 """
 
 import asyncio

@@ -46,6 +46,9 @@ class RegisteredSource:
     updated_at: datetime | None = None
     updated_by: str | None = None
     is_active: bool = True
+    allows_private: bool = (
+        False  # applied by the command line: addresses inside our own network are the operator's wish
+    )
 
     @property
     def default_endpoint(self) -> str | None:

@@ -60,6 +60,7 @@ async def _load(tx: Tx, code: str | None) -> list[RegisteredSource]:
             updated_at=source["updated_at"],
             updated_by=source["updated_by"],
             is_active=source["is_active"],
+            allows_private=source["allows_private"],
         )
         for source in sources
     ]
@@ -153,6 +154,13 @@ async def keep_version(
         " select %s, %s, %s, document_hash, %s, %s from reg_provenance where provenance_code = %s",
         (document["source"], version, Jsonb(document), Jsonb(list(changes)), by, document["source"]),
     )
+
+
+async def note_reach(tx: Tx, code: str, *, allows_private: bool) -> None:
+    """Who applies a source decides where it may lead; that makes no new version."""
+    await tx.execute(
+        "update reg_provenance set allows_private = %s where provenance_code = %s", (allows_private, code)
+    )  # fmt: skip
 
 
 async def note_origins(tx: Tx, code: str, origins: Mapping[str, str]) -> None:

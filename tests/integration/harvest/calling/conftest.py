@@ -10,7 +10,7 @@ from penstock.harvest.calling.credentials import Credentials
 from penstock.harvest.calling.fetch import Fetcher, Order
 from penstock.harvest.calling.pacing import Pacer
 from penstock.harvest.calling.render import Context, render
-from penstock.harvest.calling.transport import Transport
+from penstock.harvest.calling.transport import Transport, Transports
 from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.spec import Operation, Spec
 from penstock.kernel.clock import SystemClock
@@ -59,9 +59,10 @@ async def calling(redis_client, keys, tmp_path):
     async def lookup(source: str, code: str) -> Any:
         return references.get(code)
 
-    transport = Transport()
+    transports = Transports(allow_private=True)
+    transport = transports.of(spec_for("http://127.0.0.1"))
     credentials = Credentials(lookup, tmp_path)
     settings = HarvestSettings(permit_seconds=timedelta(seconds=3))
     pacer = Pacer(RateGate(redis_client, keys), settings)
-    yield Calling(transport, credentials, pacer, Fetcher(transport, credentials, pacer), references)
+    yield Calling(transport, credentials, pacer, Fetcher(transports, credentials, pacer), references)
     await transport.close()

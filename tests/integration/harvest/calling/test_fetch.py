@@ -16,7 +16,7 @@ from penstock.harvest.calling.credentials import Credentials
 from penstock.harvest.calling.fetch import Fetcher, Order, pause_after
 from penstock.harvest.calling.pacing import Pacer
 from penstock.harvest.calling.render import Context, render
-from penstock.harvest.calling.transport import Transport
+from penstock.harvest.calling.transport import Transports
 from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.spec import Operation, Retry
 from penstock.kernel import error_codes
@@ -196,7 +196,7 @@ class TestWithoutRedis:
         async def lookup(source, code):
             return None
 
-        transport, credentials = Transport(), Credentials(lookup)
+        transport, credentials = Transports(allow_private=True), Credentials(lookup)
         gate = RateGate(client, keys, settings=GateSettings(local_share=0.5, call_seconds=0.5))
         fetcher = Fetcher(transport, credentials, Pacer(gate, HarvestSettings()))
         async with misbehaving(said(200, b"{}")) as source:

@@ -14,11 +14,14 @@ from tests.support.programs import environment, start_python
 from tests.support.sources import FITTING, WORKS, documents, works
 
 from penstock.harvest.compiling.merge import Level
+from penstock.harvest.desk import compile_registered
+from penstock.harvest.planning import Trigger
 from penstock.harvest.registry import dictionaries
 from penstock.harvest.registry.apply import Applied, apply, preview
 from penstock.harvest.registry.document import SourceDocument, read_source
 from penstock.harvest.registry.rows import TABLES
 from penstock.harvest.registry.store import load, load_all
+from penstock.harvest.spec import Spec
 from penstock.kernel.db import Database, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 
@@ -325,3 +328,38 @@ class TestDictionaries:
             assert (await dictionaries.known_codes(tx))["http_method"] == {"GET", "get"}
             row = await fetch_one(tx, "select name_en from sys_dict_item where item_code = 'GET'")
         assert row == {"name_en": "Fetch"}
+
+
+class TestReach:
+    """Whether a source may lead into our own network is decided by who applied it last."""
+
+    async def test_a_source_of_the_command_line_may_and_one_of_the_api_may_not(self, database):
+        await applied(database, works())
+        assert (await loaded(database)).allows_private
+        await applied(database, remote(works(("name: Works", "name: Works over the API"))))
+        assert not (await loaded(database)).allows_private
+
+    async def test_the_same_document_over_the_api_takes_nothing_from_the_operators(self, database):
+        await applied(database, works())
+        await applied(database, remote(works()))
+        assert (await loaded(database)).allows_private
+
+    async def test_the_operator_takes_over_a_source_without_a_new_version(self, database):
+        assert (await applied(database, remote(works()))).version == 1
+        assert (await applied(database, works())).version == 1
+        assert (await loaded(database)).allows_private
+
+    async def test_every_snapshot_says_it_and_one_from_before_is_the_operators(self, database):
+        fitting = [read_source(FITTING.encode(), "sources/works.yaml") for _ in range(2)]
+        for document, expected in ((remote(fitting[0]), False), (fitting[1], True)):
+            await applied(database, document)
+            compiled = compile_registered(await loaded(database), Trigger("works"))
+            assert compiled.snapshot["allowsPrivate"] is expected
+            assert Spec.read(compiled.snapshot).allows_private is expected
+            before = {key: value for key, value in compiled.snapshot.items() if key != "allowsPrivate"}
+            assert Spec.read(before).allows_private
+
+
+def remote(document: SourceDocument) -> SourceDocument:
+    document.mark_remote()
+    return document

@@ -26,6 +26,7 @@ from penstock.extraction.providers.mineru.refusals import LinkDead, not_understo
 from penstock.extraction.providers.mineru.settings import MineruSettings
 from penstock.kernel import json
 from penstock.kernel.addresses import NameUnknown, is_public, look_up
+from penstock.kernel.outbound import PinnedTransport, anywhere
 
 _MIB = 1024 * 1024
 _LARGEST_ANSWER = 8 * _MIB  # of anything but a result
@@ -74,28 +75,26 @@ class Web:
         self._settings = settings
         self._token = settings.token.get_secret_value()
         self._home = _origin(settings.base_url)
-        self._made: httpx.AsyncClient | None = None
+        self._made: dict[bool, httpx.AsyncClient] = {}
         for name in ("httpx", "httpcore"):  # they would log every address with its query
             logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger(name).level))
 
-    @property
-    def _client(self) -> httpx.AsyncClient:
-        """Made when it is first needed."""
-        if self._made is None:
+    def _client(self, *, for_links: bool = False) -> httpx.AsyncClient:
+        """Made when it is first needed. Links are a stranger's, so where each leads is judged when we connect."""
+        if for_links not in self._made:
             read = self._settings.read_timeout_seconds.total_seconds()
-            self._made = httpx.AsyncClient(
+            self._made[for_links] = httpx.AsyncClient(
                 timeout=httpx.Timeout(read, connect=self._settings.connect_timeout_seconds.total_seconds()),
-                verify=_tls(),
-                trust_env=False,
+                transport=PinnedTransport(self._judge_link if for_links else anywhere, verify=_tls()),
                 follow_redirects=False,
                 headers={"User-Agent": f"Penstock/{penstock.__version__}", "Accept-Encoding": "identity"},
                 cookies=http.cookiejar.CookieJar(http.cookiejar.DefaultCookiePolicy(allowed_domains=[])),
             )
-        return self._made
+        return self._made[for_links]
 
     async def close(self) -> None:
-        if self._made is not None:
-            await self._made.aclose()
+        for client in self._made.values():
+            await client.aclose()
 
     def hushed(self, text: Any) -> str:
         return said(text, self._token)
@@ -164,7 +163,7 @@ class Web:
         if lasts is not None:  # the other side works before its first byte
             connect = self._settings.connect_timeout_seconds.total_seconds()
             given["timeout"] = httpx.Timeout(lasts.total_seconds(), connect=connect)
-        async with self._client.stream(method, url, headers=headers, **given) as answer:
+        async with self._client().stream(method, url, headers=headers, **given) as answer:
             yield answer
 
     @asynccontextmanager
@@ -172,32 +171,28 @@ class Web:
         self, method: str, link: str, lasts: timedelta, body: Path | None = None
     ) -> AsyncIterator[httpx.Response]:
         async with _errors_named(lasts):
-            address = await self._safe_address(link)
-            target = httpx.URL(link)
-            headers = {"Host": target.netloc.decode()}
+            self._check_link(link)
+            headers = {}
             if body is not None:
                 headers["Content-Length"] = str(await asyncio.to_thread(_size, body))
-            async with self._client.stream(
-                method,
-                target.copy_with(host=address),
-                headers=headers,
-                content=None if body is None else _pieces(body),
-                extensions={"sni_hostname": target.host},
+            async with self._client(for_links=True).stream(
+                method, link, headers=headers, content=None if body is None else _pieces(body)
             ) as answer:
                 yield answer
 
-    async def _safe_address(self, link: str) -> str:
+    def _check_link(self, link: str) -> None:
         """OCR_ANSWER_INVALID for a link that we must not follow. Says nothing of the link: it holds a signature."""
         there = _origin(link)
         if there[0] not in {"http", "https"} or not there[1] or urlsplit(link).username is not None:
             raise not_understood("LINK_MALFORMED")
         if there[0] != "https" and there != self._home:
             raise not_understood("LINK_NOT_HTTPS")
-        addresses = await _looked_up(there)
+
+    async def _judge_link(self, host: str, addresses: Sequence[str]) -> None:
+        """Into our own network only when the service itself is there."""
         is_inside = not all(map(is_public, addresses))
-        if is_inside and there[1] != self._home[1] and all(map(is_public, await _looked_up(self._home))):
+        if is_inside and host != self._home[1] and all(map(is_public, await _looked_up(self._home))):
             raise not_understood("LINK_TO_PRIVATE")
-        return addresses[0]
 
     async def _save(self, answer: httpx.Response, into: Path) -> None:
         limit, size = self._settings.max_result_mb * _MIB, 0

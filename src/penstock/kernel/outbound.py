@@ -1,0 +1,79 @@
+"""Connections to hosts that strangers name: resolve, judge, connect to the very address that was judged.
+
+A name may lead elsewhere a moment after it was looked up. So it is looked up where a connection is made, all of its
+addresses are judged, and only those are connected to. The request keeps its name: for `Host`, for the certificate, and
+for the pool, which never lends a connection that was made for one name to another. A connection that is kept alive
+stays where it is. Behind a proxy the address that is judged is the proxy's; the proxy looks the names up.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import httpcore
+import httpx
+
+from penstock.kernel.addresses import NameUnknown, is_public, look_up
+
+Judge = Callable[[str, Sequence[str]], Awaitable[None]]  # host, its addresses; raises to refuse
+_SECONDS = 30.0  # to connect, where the caller sets no limit
+
+
+class AddressRefused(Exception):
+    """The host leads into our own network."""
+
+
+async def public_only(host: str, addresses: Sequence[str]) -> None:
+    if not all(map(is_public, addresses)):
+        raise AddressRefused(host)
+
+
+async def anywhere(host: str, addresses: Sequence[str]) -> None:
+    """For an operator who allows private addresses."""
+
+
+class PinnedTransport(httpx.AsyncHTTPTransport):
+    """As httpx's own, with its options; what `judge` raises comes out of the request."""
+
+    def __init__(self, judge: Judge, **options: Any) -> None:
+        super().__init__(trust_env=False, **options)
+        pool: Any = self._pool  # the pool takes a backend, but httpx does not hand one on
+        pool._network_backend = PinnedBackend(judge, pool._network_backend)  # noqa: SLF001
+
+
+class PinnedBackend(httpcore.AsyncNetworkBackend):
+    """How a pool of connections reaches the network."""
+
+    def __init__(self, judge: Judge, beneath: httpcore.AsyncNetworkBackend) -> None:
+        self._judge = judge
+        self._beneath = beneath
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  as the pool calls it
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Tries one address after the other, each with its share of the time."""
+        seconds = _SECONDS if timeout is None else timeout
+        try:
+            addresses = await look_up(host, port, seconds)
+        except NameUnknown:
+            raise httpcore.ConnectError("the host name is not known") from None
+        except TimeoutError:
+            raise httpcore.ConnectTimeout("the host name was not looked up in time") from None
+        await self._judge(host, addresses)
+        for address in addresses[:-1]:
+            try:
+                return await self._beneath.connect_tcp(
+                    address, port, seconds / len(addresses), local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+        return await self._beneath.connect_tcp(
+            addresses[-1], port, seconds / len(addresses), local_address, socket_options
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        await self._beneath.sleep(seconds)
