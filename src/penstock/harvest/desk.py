@@ -1,5 +1,6 @@
 """Everything about harvests that a process can do, put together once: compile, plan, execute, ask for numbers."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,7 +114,8 @@ class HarvestDesk:
             return await registry.load(tx, provenance_code)
 
     async def compile(self, trigger: Trigger) -> Compiled:
-        return compile_registered(await self.source(trigger.provenance_code), trigger)
+        """In a thread: a large source takes a while, and nobody else should wait for it."""
+        return await asyncio.to_thread(compile_registered, await self.source(trigger.provenance_code), trigger)
 
     async def _reference(self, source: str, code: str) -> Mapping[str, Any] | None:
         """Where the secret of a credential is."""

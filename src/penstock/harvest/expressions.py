@@ -146,9 +146,14 @@ class Template:
 
 
 def check_template(text: str, allowed: Sequence[str] = ALL_FUNCTIONS) -> str | None:
-    """What is wrong with a template, in words; None when it is fit for use."""
+    """What is wrong with a template, in words; None when it is fit for use. Cached, as each endpoint asks anew."""
+    return _wrong_with(text, frozenset(allowed))
+
+
+@lru_cache(maxsize=4096)
+def _wrong_with(text: str, allowed: frozenset[str]) -> str | None:
     try:
-        _parts(text, frozenset(allowed))
+        _parts(text, allowed)
     except Unfit as wrong:
         return str(wrong)
     return None

@@ -1,5 +1,6 @@
 """Sources of the harvest: what is in force, where each value comes from, and putting a new version in force."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -134,7 +135,7 @@ async def explain_source(
     over each other, and for every key who said it and whom that overrode. Without `endpoint`: the default one."""
     parts: Parts = request.app.state.parts
     source = await parts.harvest.source(code)
-    compiled = compile_registered(source, Trigger(code, endpoint, operation))
+    compiled = await asyncio.to_thread(compile_registered, source, Trigger(code, endpoint, operation))
     return Explanation(
         source=code,
         endpoint=compiled.spec.endpoint_name,

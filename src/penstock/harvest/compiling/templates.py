@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from penstock.harvest import cel, cel_tokens
 from penstock.harvest.spec import Sections
@@ -9,7 +10,8 @@ from penstock.harvest.spec import Sections
 TemplateCheck = Callable[[str, Sequence[str]], str | None]  # text, allowed functions -> what is wrong with it
 
 
-def expressions(text: str) -> list[str]:
+@lru_cache(maxsize=4096)  # several rules ask, of each endpoint
+def expressions(text: str) -> tuple[str, ...]:
     """What stands between `${` and its own `}`. ValueError when one is not closed, or holds what no template may."""
     found = []
     text = text.replace("$${", "   ")  # how to write `${` itself
@@ -21,7 +23,7 @@ def expressions(text: str) -> list[str]:
             raise ValueError(str(unfit)) from None
         found.append(text[start + 2 : end])
         start = text.find("${", end)
-    return found
+    return tuple(found)
 
 
 def compiles(text: str, _allowed: Sequence[str]) -> str | None:
@@ -56,7 +58,7 @@ def mention(sections: Sections, *names: str) -> bool:
     return any(word.search(part) for _, text in in_sections(sections) for part in _readable(text))
 
 
-def _readable(text: str) -> list[str]:
+def _readable(text: str) -> Sequence[str]:
     try:
         return expressions(text)
     except ValueError:

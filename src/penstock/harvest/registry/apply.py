@@ -4,6 +4,7 @@ Killed anywhere, either all of a version is there or nothing of it. Two at once 
 first did. Plans that run are not touched: they live on their snapshots. The same document again changes nothing.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,9 +94,8 @@ async def apply(
 
 async def _refuse_unfit(tx: Tx, document: SourceDocument, version: int, check: Check) -> None:
     codes = await dictionaries.known_codes(tx)
-    problems = check(
-        RegisteredSource.of(document.canonical(), version=version + 1, origins=document.origins, codes=codes)
-    )
+    source = RegisteredSource.of(document.canonical(), version=version + 1, origins=document.origins, codes=codes)
+    problems = await asyncio.to_thread(check, source)  # a large one takes a while
     if problems:
         raise PenstockError(error_codes.SPEC_INVALID, source=document.source, problems=list(problems))
 

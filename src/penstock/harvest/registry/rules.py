@@ -1,6 +1,7 @@
 """What must fit together within one file. Whether a source can be asked at all is for the compiler to say."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from cronsim import CronSim, CronSimError
@@ -12,6 +13,9 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import Sentence
 from penstock.kernel.yaml_text import Text
 
+_MOST_ENDPOINTS = 100
+_MOST_TEMPLATES = 65_536  # characters
+
 
 def check(text: Text) -> None:
     endpoints = {str(path[-1]): endpoint for path, endpoint in groups(text.values, "endpoints")}
@@ -19,6 +23,28 @@ def check(text: Text) -> None:
     _endpoints(text, endpoints)
     _lists(text)
     _schedules(text, endpoints)
+    _measure(text, endpoints)
+
+
+def _measure(text: Text, endpoints: dict[str, Any]) -> None:
+    """A source is compiled by whoever plans it, so that it must not take long."""
+    if len(endpoints) > _MOST_ENDPOINTS:
+        text.report(("endpoints",), "endpoint.many", Sentence(
+            f"端点最多 {_MOST_ENDPOINTS} 个，请拆成几个源", f"at most {_MOST_ENDPOINTS} endpoints: make several sources"
+        ))  # fmt: skip
+    if sum(len(each) for each in _texts(text.values) if "${" in each) > _MOST_TEMPLATES:
+        text.report((), "template.many", Sentence(
+            f"模板合计最多 {_MOST_TEMPLATES:,} 个字符，请缩短或拆成几个源",
+            f"all templates together have at most {_MOST_TEMPLATES:,} characters: shorten them or make several sources",
+        ))  # fmt: skip
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def _credentials(text: Text) -> None:

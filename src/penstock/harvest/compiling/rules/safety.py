@@ -1,7 +1,7 @@
 """Rule 9: no secret in what is written down, no plain http by accident, no template beyond what is allowed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
@@ -81,7 +81,7 @@ def _names(sections: Sections) -> Iterator[tuple[str, str]]:
         yield from ((key, name) for name in re.findall(r"[?&]([^=&?]+)=", address))
 
 
-def _parts(text: str) -> list[str]:
+def _parts(text: str) -> Sequence[str]:
     try:
         return expressions(text)
     except ValueError:
