@@ -159,12 +159,14 @@ def _nobody() -> Examiner:
     return Examiner(pdf_sandbox(PdfSettings(), SandboxSettings()), PdfSettings())
 
 
-def token(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60) -> str:
-    return issue_token(SECRET, Caller("alice", merchant, Role(role)), timedelta(seconds=seconds))
+def token(
+    role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60, act_for: tuple[str, ...] = ()
+) -> str:
+    return issue_token(SECRET, Caller("alice", merchant, Role(role), act_for=act_for), timedelta(seconds=seconds))
 
 
-def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1", *, seconds: float = 60) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token(role, merchant, seconds=seconds)}"}
+def bearer(role: Role | str = Role.UPLOADER, merchant: str = "m-1", **more: Any) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token(role, merchant, **more)}"}
 
 
 def free_port() -> int:

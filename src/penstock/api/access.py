@@ -65,7 +65,7 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("GET", "/api/v1/etl/rules/{rule_id}/versions"): SIGNED_IN,
     ("POST", "/api/v1/etl/rules/{rule_id}/try"): ENDING,
     # jobs
-    ("POST", "/api/v1/jobs"): SENDING,
+    ("POST", "/api/v1/jobs"): ENDING,  # operators act for merchants
     ("GET", "/api/v1/jobs"): SIGNED_IN,
     ("GET", "/api/v1/jobs/{job_id}"): SIGNED_IN,
     ("GET", "/api/v1/jobs/{job_id}/pages"): SIGNED_IN,

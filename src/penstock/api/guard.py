@@ -21,7 +21,7 @@ from starlette.types import Message, Receive
 from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.identity import ID_PATTERN, Caller
+from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refuse_act_for
 from penstock.kernel.identity.access import bearer_token, require
 
 COOKIE = "penstock_session"
@@ -99,6 +99,8 @@ async def admitted(request: Request, path: str) -> Caller | None:
     if caller is None:
         raise PenstockError(error_codes.TOKEN_MISSING)
     require(caller, roles)
+    if request.scope["query_string"] and ACT_FOR_PARAMETER in request.query_params:
+        raise refuse_act_for(f"query.{ACT_FOR_PARAMETER}")
     if not path.startswith(UNCOUNTED):
         await request.app.state.parts.limits.one_call(caller.merchant_id)
     return caller

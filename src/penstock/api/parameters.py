@@ -28,10 +28,6 @@ Merchant = Annotated[
         examples=[examples.MERCHANT],
     ),
 ]
-OtherMerchant = Annotated[
-    MerchantId | None,
-    Query(description="Act for another merchant; goes to the audit log", examples=[examples.MERCHANT]),
-]
 IdempotencyKey = Annotated[
     str | None,
     Header(

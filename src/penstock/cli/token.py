@@ -23,19 +23,26 @@ def register(app: typer.Typer) -> None:
     )(token)
 
 
-def token(
+def token(  # noqa: PLR0913, PLR0917  one parameter for each option
     role: Annotated[Role, typer.Option(help="What the caller may do.")],
     merchant: Annotated[str, typer.Option(help="The merchant the caller belongs to.")] = "local",
     user: Annotated[str, typer.Option(help="The caller's name.")] = "script",
     ttl: Annotated[str, typer.Option(help="How long it is valid: 30m, 12h, 7d.")] = "1h",
+    act_for: Annotated[
+        str, typer.Option(metavar="IDS", help="Merchants for which it may also create jobs: m-1,m-2.")
+    ] = "",
     data: Data = None,
 ) -> None:
     """Print an access token for scripts, and nothing else."""
     try:
-        caller = Caller(user, merchant, role)
+        caller = Caller(user, merchant, role, act_for=_listed(act_for))
     except ValueError as wrong:
         raise screen.Refusal(f"No token for that caller: {wrong}.", f"无法为该用户生成令牌：{wrong}。") from wrong
     sys.stdout.write(Identity(identity_settings(data), SystemClock()).issue(caller, duration(ttl)) + "\n")
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 def duration(text: str, option: str = "--ttl") -> timedelta:

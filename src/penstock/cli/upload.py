@@ -28,6 +28,10 @@ def upload(  # noqa: PLR0913  one parameter for each option
     allow_duplicate: Annotated[
         bool, typer.Option("--allow-duplicate", help="Also files that are here already.")
     ] = False,
+    act_for: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Make the jobs for this merchant: operators, admins, tokens that list it."),
+    ] = None,
     no_job: Annotated[bool, typer.Option("--no-job", help="Upload only; make no job.")] = False,
     chunk_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Sent and confirmed at a time: 1MiB, 64MiB.")
@@ -43,7 +47,7 @@ def upload(  # noqa: PLR0913  one parameter for each option
     from penstock.cli.uploading import Pace, Wish, chunk_bytes, upload_all
 
     lasting, size = duration(wait, "--wait").total_seconds(), chunk_bytes(chunk_size)
-    wish = Wish(category, industry, allow_duplicate, no_job)
+    wish = Wish(category, industry, allow_duplicate, no_job, act_for)
     sent = upload_all(remote, files, wish, Pace(lasting, size, checksum), as_json=as_json)
     if not sent:
         raise typer.Exit(1)

@@ -37,6 +37,7 @@ class Wish:
     industry: str | None
     allow_duplicate: bool
     no_job: bool
+    act_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class _Run:
             "industry": self._wish.industry,
             "allow_duplicate": self._wish.allow_duplicate,
         }
+        if self._wish.act_for:
+            body["impersonate_merchant_id"] = self._wish.act_for
         key = {"Idempotency-Key": f"{outcome.upload_id}-{hashlib.sha256(json.dump_bytes(body)).hexdigest()[:12]}"}
         remote = self._way.remote
         failpoints.reach("client.sent")

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.identity import Caller, Identity
+from penstock.kernel.identity import ACT_FOR_PARAMETER, Caller, Identity, refuse_act_for
 from penstock.kernel.identity.access import bearer_token
 
+_ACT_FOR = (ACT_FOR_PARAMETER, "impersonate-merchant-id", "x-impersonate-merchant-id")
 _CLAIMS = {"sub": "x-user-id", "merchant_id": "x-merchant-id", "role": "x-role"}
 
 
@@ -35,7 +36,10 @@ class Metadata:
 
 
 async def caller_of(metadata: Metadata, identity: Identity, *, trusting: bool) -> Caller:
-    """TOKEN_MISSING or TOKEN_INVALID for who cannot say who they are."""
+    """TOKEN_MISSING or TOKEN_INVALID for who cannot say who they are. Nobody acts for another merchant here."""
+    for name in _ACT_FOR:
+        if metadata.first(name) is not None:
+            raise refuse_act_for(name)
     if trusting and metadata.only("x-user-id") is not None:
         return _told_by_gateway(metadata)
     header = metadata.only("authorization")

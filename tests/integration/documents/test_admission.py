@@ -114,14 +114,6 @@ class TestWhoseItIs:
         await office.post(upload, merchant="m-2")
         assert (await office.post(upload)).json()["code"] == "UPLOAD_NOT_FOUND"
 
-    async def test_acting_for_another_merchant_is_written_down(self, office):
-        upload = await office.upload()
-        job = (await office.post(upload, impersonate_merchant_id="m-9")).json()
-        assert (job["merchant_id"], job["uploaded_by"]) == ("m-9", "alice")
-        [entry] = await office.rows("select actor, action, merchant_id from audit_log")
-        assert tuple(entry.values()) == ("alice", "impersonate_merchant", "m-9")
-        assert (await office.get(f"/{job['job_id']}")).status_code == 404
-
 
 REFUSED = {
     "INVALID_MIME": (400, b"PK this is no PDF at all", 0),

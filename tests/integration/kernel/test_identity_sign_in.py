@@ -72,8 +72,8 @@ async def audit_rows(database):
 
 
 class TestActingForAnother:
-    @pytest.mark.parametrize("role", [Role.UPLOADER, Role.ADMIN])
-    async def test_who_may_gets_the_other_merchant_and_a_row_in_the_audit_log(self, database, role):
+    @pytest.mark.parametrize("role", [Role.OPERATOR, Role.ADMIN])
+    async def test_operators_and_admins_get_the_other_merchant_and_a_row_in_the_audit_log(self, database, role):
         async with database.transaction() as tx:
             acting = await acting_for(tx, Caller("bob", "m-1", role), "m-2", "req-1")
         assert acting == Caller("bob", "m-2", role)
@@ -81,12 +81,36 @@ class TestActingForAnother:
         assert (row["actor"], row["role"], row["action"]) == ("bob", role.value, "impersonate_merchant")
         assert (row["merchant_id"], row["details"], row["request_id"]) == ("m-2", {"own_merchant_id": "m-1"}, "req-1")
 
-    @pytest.mark.parametrize("role", [Role.ANNOTATOR, Role.OPERATOR])
-    async def test_who_may_not_is_refused(self, database, role):
+    async def test_a_token_may_list_the_merchants_that_its_caller_acts_for(self, database):
+        caller = Caller("bob", "m-1", Role.UPLOADER, act_for=("m-2", "m-3"))
+        async with database.transaction() as tx:
+            assert await acting_for(tx, caller, "m-3", None) == Caller("bob", "m-3", Role.UPLOADER)
+        (row,) = await audit_rows(database)
+        assert (row["actor"], row["merchant_id"]) == ("bob", "m-3")
+
+    async def test_the_merchant_hears_of_it(self, database):
+        async with database.transaction() as tx:
+            await acting_for(tx, ALICE, "m-2", "req-1")
+            (event,) = await fetch_all(tx, "select event_type, merchant_id, payload from outbox_events")
+        assert (event["event_type"], event["merchant_id"]) == ("merchant.impersonated", "m-2")
+        assert event["payload"] == {
+            "actor": "alice", "role": "admin", "own_merchant_id": "m-1", "request_id": "req-1",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "caller",
+        [
+            Caller("bob", "m-1", Role.UPLOADER),
+            Caller("bob", "m-1", Role.ANNOTATOR),
+            Caller("bob", "m-1", Role.UPLOADER, act_for=("m-22", "m-3")),
+        ],
+        ids=["uploader", "annotator", "other merchants listed"],
+    )
+    async def test_anyone_else_is_refused(self, database, caller):
         with pytest.raises(PenstockError) as refusal:
             async with database.transaction() as tx:
-                await acting_for(tx, Caller("bob", "m-1", role), "m-2", None)
-        assert refusal.value.code.code == "ROLE_DENIED"
+                await acting_for(tx, caller, "m-2", None)
+        assert refusal.value.code.code == "MERCHANT_DENIED"
         assert await audit_rows(database) == []
 
     @pytest.mark.parametrize("merchant", [None, "m-1"])

@@ -164,6 +164,16 @@ class TestWhoCalls:
         [row] = await rows(database, "select * from catalog.uploads")
         assert (row["user_name"], row["merchant_id"]) == ("alice", "m-1")
 
+    @pytest.mark.parametrize("role", ["uploader", "admin"])
+    @pytest.mark.parametrize(
+        "name", ["impersonate_merchant_id", "impersonate-merchant-id", "x-impersonate-merchant-id"]
+    )
+    async def test_nobody_acts_for_another_merchant_by_metadata(self, phone, database, name, role):
+        asking = Phone(phone.channel, **{"authorization": bearer(role)["Authorization"], name: "m-2"})
+        refusal = await refused(asking.init())
+        assert (refusal.code, refusal.reason) == (Code.INVALID_ARGUMENT, "REQUEST_INVALID")
+        assert await rows(database, "select * from catalog.uploads") == []
+
     def test_whoever_may_by_http_may_by_grpc(self, parts):
         calls = upload_calls(parts)
         assert calls.methods["InitResumableUpload"].roles == ACCESS["POST", "/api/v1/direct-uploads"]

@@ -167,8 +167,17 @@ class TestToken:
         identity = Identity(IdentitySettings(secret=secret), SystemClock())
         assert asyncio.run(identity.verify(said.strip())) == Caller("ann", "m-1", Role.OPERATOR)
 
+    def test_it_may_list_merchants_for_which_its_bearer_creates_jobs(self, run, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_JWT_SECRET", "s" * 40)
+        code, said, _ = run("token", "--role", "uploader", "--merchant", "hub", "--act-for", "m-1, m-2")
+        assert code == 0
+        identity = Identity(IdentitySettings(secret="s" * 40), SystemClock())
+        caller = asyncio.run(identity.verify(said.strip()))
+        assert caller == Caller("script", "hub", Role.UPLOADER, act_for=("m-1", "m-2"))
+
     def test_a_name_that_no_server_would_take_is_refused(self, run, monkeypatch):
         monkeypatch.setenv("PENSTOCK_JWT_SECRET", "s" * 40)
+        assert run("token", "--role", "uploader", "--act-for", "m 1")[0] == 1
         assert run("token", "--role", "admin", "--user", "two words")[0] == 1
         assert run("token", "--role", "king")[0] == 2
 

@@ -182,6 +182,12 @@ class TestJobs:
         assert len(set(keys)) == 2  # another request, another key
         assert all(key.startswith("upl_0-") for key in keys)
 
+    def test_jobs_are_made_for_another_merchant_when_one_is_named(self, run, file):
+        with Answering(Store()) as server:
+            assert run("upload", str(file), "--server", server.address, "--token", "t", "--act-for", "m-2")[0] == 0
+        [asked] = [asked for asked in server.asked if asked.path.endswith("/jobs")]
+        assert json.loads(asked.body)["impersonate_merchant_id"] == "m-2"
+
     def test_a_job_is_asked_for_under_one_key_however_often(self, run, file):
         store, away = Store(), [Said(503, {"code": "DB_UNAVAILABLE"}), Said(200, cut=True)]
 

@@ -40,8 +40,10 @@ _REFUSALS = (
     error_codes.STORE_UNAVAILABLE,
     error_codes.DISK_FULL,
     error_codes.PROFILE_MISSING,
+    error_codes.MERCHANT_DENIED,
 )
 _ORDER: examples.Document = {"upload_id": examples.UPLOAD_ID, "category": "furniture", "industry": "retail"}
+_FOR_ANOTHER: examples.Document = {"upload_id": examples.UPLOAD_ID, "impersonate_merchant_id": "m-2"}
 _MADE = examples.answer(
     examples.NEW_JOB,
     headers={"Location": {"schema": {"type": "string"}, "example": f"/api/v1/jobs/{examples.JOB_ID}"}},
@@ -49,15 +51,18 @@ _MADE = examples.answer(
 
 
 class NewJob(BaseModel):
-    """Which upload, and what is known of it. The merchant is the token's."""
+    """Which upload, and what is known of it. The merchant is the token's, unless a caller who may names another."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_ORDER]})
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_ORDER, _FOR_ANOTHER]})
 
     upload_id: str = Field(pattern=r"^upl_[A-Za-z0-9_-]{1,64}$")
     category: Text | None = Field(None, description="With the industry, it chooses the profile that the job keeps")
     industry: Text | None = None
     allow_duplicate: bool = Field(False, description="Make a job even if the merchant has one of the same content")
-    impersonate_merchant_id: MerchantId | None = Field(None, description="For another merchant; goes to the audit log")
+    impersonate_merchant_id: MerchantId | None = Field(
+        None,
+        description="For another merchant: operators, admins, tokens whose `act_for` lists it; goes to the audit log",
+    )
 
 
 @router.post(
@@ -81,8 +86,10 @@ async def create_job(
     """
     parts: Parts = request.app.state.parts
     await parts.limits.one_job(caller.merchant_id)
-    async with parts.database.transaction() as tx:
-        owner = await acting_for(tx, caller, body.impersonate_merchant_id, request.state.request_id)
+    owner = caller
+    if body.impersonate_merchant_id is not None:
+        async with parts.database.transaction() as tx:
+            owner = await acting_for(tx, caller, body.impersonate_merchant_id, request.state.request_id)
     order = documents.Order(
         upload_id=body.upload_id,
         caller=caller,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from penstock.api.examples import MERCHANT, USER, shown
@@ -23,7 +23,7 @@ _CODE = "Zm9yIGV4YW1wbGUsIGEgY29kZSB0aGF0IHdvcmtzIG9uY2U"
 class CodeToRedeem(BaseModel):
     """The code of a sign-in link."""
 
-    model_config = shown({"code": _CODE})
+    model_config = ConfigDict(extra="forbid", **shown({"code": _CODE}))
 
     code: str = Field(min_length=1, max_length=200, description="From the link; works once")
 

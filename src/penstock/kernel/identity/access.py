@@ -9,7 +9,7 @@ Roles = frozenset[Role]
 SIGNED_IN: Roles = frozenset(Role)
 OPERATIONS: Roles = frozenset({Role.OPERATOR, Role.ADMIN})
 ADMINS: Roles = frozenset({Role.ADMIN})
-CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})  # they may also act for another merchant
+CONNECTING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})
 SENDING: Roles = frozenset({Role.UPLOADER, Role.ADMIN})
 ENDING: Roles = frozenset({Role.UPLOADER, Role.OPERATOR, Role.ADMIN})
 

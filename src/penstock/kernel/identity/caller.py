@@ -28,8 +28,11 @@ class Caller:
     merchant_id: str
     role: Role
     expires_at: float | None = field(default=None, compare=False)  # of the token, in Unix time
+    act_for: tuple[str, ...] = ()  # merchants for which this caller may create jobs, besides their own
 
     def __post_init__(self) -> None:
+        if not all(is_id(merchant) for merchant in self.act_for):
+            raise ValueError("a merchant to act for must be 1 to 128 characters without blanks or braces")
         for name, value in (("user id", self.user_id), ("merchant id", self.merchant_id)):
             if not is_id(value):
                 raise ValueError(f"the {name} must be 1 to 128 characters without blanks or braces")
@@ -42,8 +45,13 @@ class Caller:
         """May read what belongs to this merchant."""
         return self.sees_all or merchant_id == self.merchant_id
 
-    def claims(self) -> dict[str, str]:
-        return {"sub": self.user_id, "merchant_id": self.merchant_id, "role": self.role.value}
+    def may_act_for(self, merchant_id: str) -> bool:
+        """May create jobs in the name of this merchant."""
+        return self.sees(merchant_id) or merchant_id in self.act_for
+
+    def claims(self) -> dict[str, Any]:
+        claims: dict[str, Any] = {"sub": self.user_id, "merchant_id": self.merchant_id, "role": self.role.value}
+        return claims | {"act_for": list(self.act_for)} if self.act_for else claims
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any]) -> "Caller":
@@ -52,7 +60,19 @@ class Caller:
         if not isinstance(user_id, str) or not isinstance(merchant_id, str) or not isinstance(role, str):
             raise ValueError("sub, merchant_id and role must be text")  # noqa: TRY004  one error for bad claims
         expires = claims.get("exp")
-        return cls(user_id, merchant_id, Role(role), None if expires is None else float(expires))
+        return cls(
+            user_id,
+            merchant_id,
+            Role(role),
+            None if expires is None else float(expires),
+            _listed(claims.get("act_for", [])),
+        )
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("act_for must be a list of merchant ids")
+    return tuple(value)
 
 
 def is_id(value: str) -> bool:
