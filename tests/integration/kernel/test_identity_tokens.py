@@ -18,11 +18,15 @@ from tests.support.clock import TurnedClock
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
+from penstock.kernel.settings import SettingsError, SettingsFile
 
 SECRET = "a secret of at least thirty-two bytes"
 ALICE = Caller("alice", "m-1", Role.UPLOADER)
 RSA_1, RSA_2 = (rsa.generate_private_key(65537, 2048) for _ in range(2))
 EC = ec.generate_private_key(ec.SECP256R1())
+
+
+PROVIDED = {"issuer": "https://id.example", "audience": "penstock"}  # of tokens from a provider
 
 
 def claims(**changed):
@@ -31,7 +35,8 @@ def claims(**changed):
 
 
 def signed(key=SECRET, algorithm="HS256", kid=None, **changed):
-    return jwt.encode(claims(**changed), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
+    named = {"iss": PROVIDED["issuer"], "aud": PROVIDED["audience"]} if kid or algorithm != "HS256" else {}
+    return jwt.encode(claims(**named | changed), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
 
 
 def seconds(number):
@@ -150,7 +155,15 @@ class TestSettings:
 
     def test_with_neither_secret_nor_keys_nothing_can_be_checked(self):
         assert not IdentitySettings().can_check
-        assert IdentitySettings(jwks_url="https://id.example/keys").can_check
+        assert IdentitySettings(jwks_url="https://id.example/keys", **PROVIDED).can_check
+
+    @pytest.mark.parametrize("missing", ["issuer", "audience"])
+    def test_a_providers_keys_without_issuer_or_audience_are_refused(self, missing, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_JWT_JWKS_URL", "https://id.example/keys")
+        given = {name: value for name, value in PROVIDED.items() if name != missing}
+        with pytest.raises(SettingsError) as refusal:
+            SettingsFile(None).load(IdentitySettings, **given)
+        assert f"set PENSTOCK_JWT_{missing.upper()}" in str(refusal.value)
 
     def test_keys_are_not_fetched_over_plain_http_from_elsewhere(self):
         with pytest.raises(ValidationError, match="https"):
@@ -203,7 +216,7 @@ def clock():
 
 @pytest.fixture
 async def identity(provider, clock):
-    made = Identity(IdentitySettings(jwks_url=provider.url), clock)
+    made = Identity(IdentitySettings(jwks_url=provider.url, **PROVIDED), clock)
     yield made
     await made.close()
 
@@ -287,13 +300,17 @@ class TestPublishedKeys:
         await refused(identity, signed(RSA_1, "RS256", "enc"))
         await refused(identity, signed(RSA_2, "RS256", "pss"))
 
+    @pytest.mark.parametrize("changed", [{"aud": "another-app"}, {"aud": None}, {"iss": "https://else"}, {"iss": None}])
+    async def test_a_token_that_the_provider_made_for_another_application(self, identity, changed):
+        await refused(identity, signed(RSA_1, "RS256", "one", **changed))
+
 
 class TestConfusion:
     """The attack that made HS256 infamous: the public key used as a shared secret."""
 
     @pytest.mark.parametrize("secret", ["", SECRET])
     async def test_a_public_key_is_never_a_secret(self, provider, secret):
-        identity = Identity(IdentitySettings(jwks_url=provider.url, secret=secret), SystemClock())
+        identity = Identity(IdentitySettings(jwks_url=provider.url, secret=secret, **PROVIDED), SystemClock())
         public = RSA_1.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
@@ -303,7 +320,7 @@ class TestConfusion:
         await identity.close()
 
     async def test_with_both_configured_each_kind_is_checked_with_its_own(self, provider):
-        identity = Identity(IdentitySettings(jwks_url=provider.url, secret=SECRET), SystemClock())
-        assert await identity.verify(signed()) == ALICE
+        identity = Identity(IdentitySettings(jwks_url=provider.url, secret=SECRET, **PROVIDED), SystemClock())
+        assert await identity.verify(identity.issue(ALICE)) == ALICE
         assert await identity.verify(signed(RSA_1, "RS256", "one")) == ALICE
         await identity.close()

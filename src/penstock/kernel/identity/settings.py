@@ -1,9 +1,10 @@
 """How tokens are checked: a local secret, a provider's published keys, or both."""
 
 from datetime import timedelta
+from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.settings import SettingsGroup
@@ -21,8 +22,12 @@ class IdentitySettings(SettingsGroup):
         SecretStr(""), description="Secret for HS256 tokens and sign-in sessions, at least 32 bytes"
     )
     jwks_url: str = Field("", description="Where the provider publishes its keys for RS256 and ES256 tokens")
-    issuer: str = Field("", description="Required `iss` of every token; empty: not checked")
-    audience: str = Field("", description="Required `aud` of every token; empty: not checked")
+    issuer: str = Field(
+        "", description="Required `iss` of every token; empty: not checked, which a provider's keys do not allow"
+    )
+    audience: str = Field(
+        "", description="Required `aud` of every token; empty: not checked, which a provider's keys do not allow"
+    )
     leeway: timedelta = Field(
         timedelta(seconds=10), ge=timedelta(0), le=timedelta(minutes=5), description="Clock difference that is forgiven"
     )
@@ -54,6 +59,17 @@ class IdentitySettings(SettingsGroup):
         if value and address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
             raise ValueError("must start with https:// (http:// only on this machine)")
         return value
+
+    @model_validator(mode="after")
+    def _names_whose_tokens(self) -> Self:
+        """A provider signs tokens for many applications with the same keys: only ours may open this server."""
+        missing = [self.variable(name) for name in ("issuer", "audience") if not getattr(self, name)]
+        if self.jwks_url and missing:
+            raise ValueError(
+                f"{self.variable('jwks_url')} is set without an issuer and an audience: tokens that the provider made"
+                f" for other applications would be taken here; set {' and '.join(missing)}"
+            )
+        return self
 
     @property
     def can_check(self) -> bool:
