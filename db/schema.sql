@@ -164,6 +164,12 @@ create table sign_in_codes (
   used_at    timestamptz
 );
 
+-- ── Sessions that were signed out: their tokens are refused until they expire ─────────────────────────────
+create table ended_sessions (
+  session_id text primary key,                       -- `jti` of its token
+  expires_at timestamptz not null                    -- of the token; the row is of no use afterwards
+);
+
 -- ── Retention: what was moved to the object store, and how to find it ─────────────────────────────────────
 create table archive_files (
   archive_id  bigserial primary key,

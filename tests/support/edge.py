@@ -28,7 +28,7 @@ from penstock.kernel.breaker import Breaker
 from penstock.kernel.clock import Clock, SystemClock
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
-from penstock.kernel.identity import Caller, Identity, IdentitySettings, Role, issue_token
+from penstock.kernel.identity import Caller, EndedSessions, Identity, IdentitySettings, Role, issue_token
 from penstock.kernel.objectstores import LocalStore
 from penstock.kernel.queue import Queue
 from penstock.kernel.rategate import ForgivingGate, RateGate
@@ -105,7 +105,7 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         StreamSettings(),
         clock,
     )
-    identity = Identity(identity_settings, clock)
+    identity = Identity(identity_settings, clock, EndedSessions(database, clock))
     limits = CallLimits(ForgivingGate(redis, keys, clock=clock), documents)
     with TemporaryDirectory(prefix="penstock-edge-") as name:
         place = Path(name)

@@ -11,8 +11,8 @@ from tests.support.shells import Shell
 
 
 def send_shell(system: DirectSystem, directory: Path) -> Shell:
-    server = ["--server", system.serve.address, "--token", token(seconds=600), "--chunk-size", "256KiB"]
-    return Shell(directory, ["send"], server)
+    server = ["--server", system.serve.address, "--chunk-size", "256KiB"]
+    return Shell(directory, ["send"], server, PENSTOCK_TOKEN=token(seconds=600))
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ only its own task; its events wait in the subscription's bounded queue. A client
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from penstock.api import examples
 from penstock.kernel import json
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.streams import Notice, Subscription
 from penstock.kernel.streams.event import Bookmark
 
@@ -27,12 +28,19 @@ _HEADERS = {
 }
 
 
-def event_stream(subscription: Subscription, *, until: float | None = None) -> Response:
+async def _never() -> bool:
+    return False
+
+
+def event_stream(
+    subscription: Subscription, *, until: float | None = None, signed_out: Callable[[], Awaitable[bool]] = _never
+) -> Response:
     """Return this from a route; the subscription is closed when the client leaves or the hub ends.
 
-    `until` is when the caller's token expires: who may still listen then comes back with a new one.
+    `until` is when the caller's token expires: who may still listen then comes back with a new one. `signed_out` is
+    asked with every heartbeat, and ends the stream of a session that is over.
     """
-    return _EventStream(subscription, until)
+    return _EventStream(subscription, until, signed_out)
 
 
 def frame(notice: Notice) -> bytes:
@@ -62,8 +70,11 @@ STREAM: Mapping[int | str, dict[str, Any]] = {  # for a route's `responses`
 
 
 class _EventStream(Response):
-    def __init__(self, subscription: Subscription, until: float | None) -> None:
+    def __init__(
+        self, subscription: Subscription, until: float | None, signed_out: Callable[[], Awaitable[bool]]
+    ) -> None:
         super().__init__()
+        self._signed_out = signed_out
         self._subscription = subscription
         self._until = math.inf if until is None else until
 
@@ -102,10 +113,19 @@ class _EventStream(Response):
                 return
             chunk = b"".join(map(frame, notices))
             if hub.clock.monotonic() >= due:
+                if await self._is_over():
+                    return
                 due = hub.clock.monotonic() + hub.settings.keepalive_sec
                 chunk += frame(Notice("heartbeat", json.dump_bytes({"ts": hub.clock.now()})))
             if chunk:
                 yield chunk
+
+    async def _is_over(self) -> bool:
+        """Whether the session was signed out; while the database is away nobody knows, and the stream goes on."""
+        try:
+            return await self._signed_out()
+        except PenstockError:
+            return False
 
 
 class _LettingGo:

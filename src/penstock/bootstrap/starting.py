@@ -19,7 +19,7 @@ from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Receivers
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.health import Check, Health, database_check, disk_check, redis_check, sandbox_check, store_check
-from penstock.kernel.identity import Identity
+from penstock.kernel.identity import EndedSessions, Identity
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.objectstores import StoreUrlInvalid, open_store
 from penstock.kernel.queue import Queue
@@ -101,7 +101,7 @@ async def started(
         stack.push_async_callback(redis.aclose)
         caller = WebhookCaller(database, settings.webhooks, clock)
         stack.push_async_callback(caller.close)
-        identity = Identity(settings.identity, clock)
+        identity = Identity(settings.identity, clock, EndedSessions(database, clock))
         stack.push_async_callback(identity.close)
         keys = Keys(settings.runtime.redis_prefix)
         store = await _open_store(settings)

@@ -1,11 +1,14 @@
-"""Which server a command talks to, and as whom: the options `--server`, `--token`, `--role`, `--merchant`, `--data`.
+"""Which server a command talks to, and as whom: `--server`, `--token-file`, `--role`, `--merchant`, `--data`.
 
-Where a `penstock up` runs on this machine nothing need be named. A token made here from the data directory's
-secret is shown to this machine only: sent elsewhere, it would open our server to whoever answers there.
+Where a `penstock up` runs on this machine nothing need be named. No option takes a token itself: other users of the
+machine could read it in the list of processes. It comes from a file, PENSTOCK_TOKEN or a prompt. A token made here
+from the data directory's secret is shown to this machine only: sent elsewhere, it would open our server to whoever
+answers there.
 """
 
 import functools
 import inspect
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ import typer
 
 from penstock.cli.options import Data
 from penstock.cli.places import find_servers, identity_settings
-from penstock.cli.screen import Refusal
+from penstock.cli.screen import Refusal, text
 from penstock.embedded.ports import is_loopback
 from penstock.kernel.client import ClientSettings
 from penstock.kernel.clock import SystemClock
@@ -40,12 +43,14 @@ AtServer = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-WithToken = Annotated[
-    str | None,
+TokenFile = Annotated[
+    Path | None,
     typer.Option(
-        "--token",
-        metavar="TOKEN",
-        help="Who you are \\[PENSTOCK_TOKEN, else made here, for a server on this machine].",
+        "--token-file",
+        metavar="FILE",
+        readable=False,
+        allow_dash=True,
+        help="File with your token, - for standard input \\[PENSTOCK_TOKEN, else one made here, for this machine].",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -58,7 +63,7 @@ OfMerchant = Annotated[
 ]
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "server": (AtServer, None),
-    "token": (WithToken, None),
+    "token_file": (TokenFile, None),
     "role": (AsRole, Role.ADMIN),
     "merchant": (OfMerchant, "local"),
     "data": (Data, None),
@@ -70,7 +75,7 @@ class Named:
     """What the options say."""
 
     server: str | None
-    token: str | None
+    token_file: Path | None
     role: Role
     merchant: str
     data: Path | None
@@ -107,17 +112,38 @@ def connect(named: Named) -> "Remote":
     )
     address = settings.server or _address_here(named.data)
     here = not settings.server or is_loopback(urlsplit(address).hostname or "")
-    given = named.token or settings.token.get_secret_value()
+    given = _read(named.token_file) if named.token_file else settings.token.get_secret_value()
+    if not given and not here:
+        given = _asked_for(address)
     if given:
         return Remote(address, Token(given.strip, made_here=False), here=here)
-    if not here:
-        raise Refusal(
-            f"No token for {address}: name one with --token or PENSTOCK_TOKEN. On the server's machine"
-            " `penstock token --role uploader` makes one.",
-            f"缺少访问 {address} 的令牌：请用 --token 或 PENSTOCK_TOKEN 指定。在服务器上可用"
-            " penstock token --role uploader 生成。",
-        )
     return Remote(address, Token(_made_here(named), made_here=True), here=True)
+
+
+def _read(file: Path) -> str:
+    """The token in a file, or on standard input."""
+    try:
+        found = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise Refusal(
+            f"--token-file {file} cannot be read: {wrong}.", f"无法读取 --token-file {file}：{wrong}。"
+        ) from wrong
+    if not found.strip():
+        raise Refusal(f"--token-file {file} is empty.", f"--token-file {file} 是空的。")
+    return found
+
+
+def _asked_for(address: str) -> str:
+    """The token that a person types at a prompt, unseen; refused where nobody can be asked."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        asked = text(f"Token for {address}", f"访问 {address} 的令牌")
+        return str(typer.prompt(asked, hide_input=True, err=True))
+    raise Refusal(
+        f"No token for {address}: name a file with --token-file, or set PENSTOCK_TOKEN. On the server's machine"
+        " `penstock token --role uploader` makes one.",
+        f"缺少访问 {address} 的令牌：请用 --token-file 指定文件，或设置 PENSTOCK_TOKEN。在服务器上可用"
+        " penstock token --role uploader 生成。",
+    )
 
 
 def _address_here(data: Path | None) -> str:

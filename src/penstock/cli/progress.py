@@ -1,6 +1,7 @@
 """What `penstock up` shows: each step as it is done, then where to look, then only what is worth knowing."""
 
 import contextlib
+import sys
 import time
 from typing import Any
 
@@ -83,13 +84,20 @@ class Progress:
         for label, value in _places(place):
             self._print(f"  [dim]{_padded(label, 10)}[/dim]{escape(value)}")
         self._print()
-        if code := sign_in_code(place.database_url):
-            self._print(screen.text("Sign in, once, within an hour:", "一次性登录链接（一小时内有效）："), style="dim")
-            self._print(Text(f"{place.address}/sign-in?code={code}", style="bold"), soft_wrap=True)
-            self._print()
+        self._say_how_to_sign_in(place)
+        self._print()
         self._print(
             screen.text("Ctrl-C stops everything; data stays.", "按 Ctrl-C 停止全部服务；数据会保留。"), style="dim"
         )
+
+    def _say_how_to_sign_in(self, place: Place) -> None:
+        """A link for the person at the terminal; in a file or a service's log it would lie there for others."""
+        if not sys.stdout.isatty():
+            command = f"penstock sign-in --data {place.home.path}"
+            self._print(Text(screen.text(f"To sign in: {command}", f"获取登录链接：{command}")), soft_wrap=True)
+        elif code := sign_in_code(place.database_url):
+            self._print(screen.text("Sign in, once, within an hour:", "一次性登录链接（一小时内有效）："), style="dim")
+            self._print(Text(f"{place.address}/sign-in?code={code}", style="bold"), soft_wrap=True)
 
     def show_logs(self) -> None:
         """With --verbose: what the processes have written since the last look."""

@@ -78,16 +78,16 @@ class Token:
         """Whose fault it is depends on where the token came from."""
         refused.sentence = Sentence(
             en=f"The server does not take the token ({refused.code or 401}): it has expired, or is meant for another"
-            " server. Name a new one with --token or PENSTOCK_TOKEN.",
+            " server. Name a new one with --token-file or PENSTOCK_TOKEN.",
             zh=f"服务器不接受该令牌（{refused.code or 401}）：已过期，或属于其他服务器。"
-            "请用 --token 或 PENSTOCK_TOKEN 指定新令牌。",
+            "请用 --token-file 或 PENSTOCK_TOKEN 指定新令牌。",
         )
         if self.made_here:
             refused.sentence = Sentence(
                 en=f"The server does not take a token made here ({refused.code or 401}): it has another secret. Name"
-                " its data directory with --data, or a token with --token.",
+                " its data directory with --data, or a token with --token-file.",
                 zh=f"服务器不接受本机生成的令牌（{refused.code or 401}）：两者密钥不同。"
-                "请用 --data 指定其数据目录，或用 --token 指定令牌。",
+                "请用 --data 指定其数据目录，或用 --token-file 指定令牌。",
             )
         return refused
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx
@@ -58,6 +59,12 @@ async def lenient(parts: EdgeParts) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def served(parts: EdgeParts) -> AsyncIterator[str]:
     """The address of the application on a real socket."""
+    async with on_a_socket(parts) as address:
+        yield address
+
+
+@asynccontextmanager
+async def on_a_socket(parts: EdgeParts) -> AsyncIterator[str]:
     stop = asyncio.Event()
     parts.hub.start()
     serving = asyncio.create_task(serve(parts, stop))

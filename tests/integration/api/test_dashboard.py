@@ -2,12 +2,15 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
+from tests.integration.api.conftest import on_a_socket
 from tests.support.edge import bearer, token
 
-from penstock.kernel.streams import StreamEvent, StreamPublisher, StreamSettings
+from penstock.kernel.identity import Caller, Role
+from penstock.kernel.streams import Snapshots, StreamEvent, StreamHub, StreamPublisher, StreamReader, StreamSettings
 
 PATH = "/api/v1/dashboard/events"
 
@@ -46,6 +49,10 @@ async def _until(lines, wanted):
     raise AssertionError(f"the stream ended without {wanted}: {seen}")
 
 
+async def _nothing(_tx, _topic):
+    return {}
+
+
 class TestWhoHearsWhat:
     @pytest.mark.parametrize(
         ("role", "query", "topic"),
@@ -75,6 +82,28 @@ class TestWhoHearsWhat:
             await until("snapshot")
             with pytest.raises(AssertionError, match="the stream ended"):
                 await until("never sent")
+
+    async def test_a_stream_ends_when_its_session_is_signed_out(self, parts, redis_client, keys):
+        often = StreamSettings(keepalive_sec=0.2)
+        hub = StreamHub(
+            StreamReader(redis_client, keys, often),
+            Snapshots(parts.database, {"dashboard": _nothing}),
+            often,
+            parts.clock,
+        )
+        session = parts.identity.issue_session(Caller("alice", "m-1", Role.OPERATOR))
+        headers = {"Authorization": f"Bearer {session}"}
+        async with (
+            asyncio.timeout(20),
+            on_a_socket(replace(parts, hub=hub)) as served,
+            following(served, headers) as (_, until),
+            httpx.AsyncClient() as client,
+        ):
+            await until("heartbeat")
+            assert (await client.delete(f"{served}/api/v1/session", headers=headers)).status_code == 204
+            with pytest.raises(AssertionError, match="the stream ended"):
+                await until("never sent")
+        await hub.close()
 
     async def test_an_operator_hears_everyone(self, served, publish):
         async with following(served, bearer("operator")) as (_, until):

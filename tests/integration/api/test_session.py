@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from tests.support.edge import bearer
 
+from penstock.api.guard import COOKIE
 from penstock.kernel.identity import Caller, Role, make_sign_in_code
 
 ALICE = Caller("alice", "m-1", Role.OPERATOR)
@@ -65,8 +67,8 @@ class TestTheCode:
         answer = await client.post("/api/v1/session", json={"code": code})
         assert answer.status_code == 201
         assert answer.json()["expires_in"] == 43200
-        bearer = {"Authorization": f"{answer.json()['token_type']} {answer.json()['access_token']}"}
-        assert (await client.get("/api/v1/me", headers=bearer)).json()["user_id"] == "alice"
+        headers = {"Authorization": f"{answer.json()['token_type']} {answer.json()['access_token']}"}
+        assert (await client.get("/api/v1/me", headers=headers)).json()["user_id"] == "alice"
         assert (await client.post("/api/v1/session", json={"code": code})).status_code == 401
 
 
@@ -76,6 +78,41 @@ class TestSigningOut:
         answer = await client.delete("/api/v1/session", headers={"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code == 204
         assert (await client.get("/api/v1/me")).status_code == 401
+
+    async def test_a_copy_of_the_cookie_opens_nothing_afterwards(self, client, code):
+        await client.get("/sign-in", params={"code": code})
+        copy = {"Cookie": f"{COOKIE}={client.cookies[COOKIE]}"}
+        await client.delete("/api/v1/session", headers={"Sec-Fetch-Site": "same-origin"})
+        assert client.cookies.get(COOKIE) is None
+        answer = await client.get("/api/v1/me", headers=copy)
+        assert (answer.status_code, answer.json()["code"]) == (401, "TOKEN_INVALID")
+        answer = await client.get(
+            "/api/v1/me", headers={"Authorization": copy["Cookie"].replace(f"{COOKIE}=", "Bearer ")}
+        )
+        assert answer.status_code == 401
+
+    async def test_a_token_that_was_bought_with_a_code_can_be_ended_too(self, client, code):
+        token = (await client.post("/api/v1/session", json={"code": code})).json()["access_token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        assert (await client.get("/api/v1/me", headers=headers)).status_code == 200
+        assert (await client.delete("/api/v1/session", headers=headers)).status_code == 204
+        assert (await client.get("/api/v1/me", headers=headers)).status_code == 401
+        assert (await client.delete("/api/v1/session", headers=headers)).status_code == 204
+
+    async def test_one_session_ends_and_not_the_others_of_its_user(self, client, database):
+        codes = []
+        for _ in range(2):
+            async with database.transaction() as tx:
+                codes.append(await make_sign_in_code(tx, ALICE, timedelta(minutes=5)))
+        answers = [await client.post("/api/v1/session", json={"code": each}) for each in codes]
+        first, second = ({"Authorization": f"Bearer {answer.json()['access_token']}"} for answer in answers)
+        await client.delete("/api/v1/session", headers=first)
+        assert (await client.get("/api/v1/me", headers=first)).status_code == 401
+        assert (await client.get("/api/v1/me", headers=second)).status_code == 200
+
+    async def test_a_token_of_a_script_is_no_session_and_goes_on(self, client, database):
+        assert (await client.delete("/api/v1/session", headers=bearer())).status_code == 204
+        assert (await client.get("/api/v1/me", headers=bearer())).status_code == 200
 
     async def test_another_site_cannot_sign_somebody_out(self, client, code):
         await client.get("/sign-in", params={"code": code})

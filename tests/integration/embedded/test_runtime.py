@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,9 @@ import psutil
 import psycopg
 import pytest
 from tests.support.places import mounted, needs_root, open_directory
+from tests.support.programs import environment
 from tests.support.standalone import until
+from tests.support.terminals import Terminal
 from tests.support.ups import Up
 
 from penstock.embedded import EmbeddedFailure, EmbeddedPostgres, Home
@@ -40,12 +43,25 @@ class TestRunning:
     def test_it_comes_up_says_where_to_look_and_stops_in_order(self, used_home):
         up = Up(used_home).ready()
         assert up.end(signal.SIGINT) == 0
-        for wanted in ("API docs", "gRPC", "/sign-in?code=", str(used_home), str(used_home / "log")):
+        for wanted in ("API docs", "gRPC", f"penstock sign-in --data {used_home}", str(used_home / "log")):
             assert wanted in up.said
+        assert "code=" not in up.said  # a file or a service's log keeps what is printed
         stopped = up.said.partition("Stopping")[2]
         order = ["Scheduler", "Worker", "HTTP and gRPC", "Redis", "PostgreSQL"]
         assert sorted(order, key=stopped.index) == order
         assert Home(used_home).holder() is None
+
+    def test_a_person_at_a_terminal_gets_a_link_that_signs_in(self, used_home):
+        ports = ["--port", "0", "--grpc-port", "0", "--bucket-port", "0"]
+        command = [sys.executable, "-m", "tests.support.small_up", "--data", str(used_home), *ports]
+        terminal = Terminal(command, environment(FORCE_COLOR="1"), columns=200)
+        try:
+            terminal.until("Ctrl-C", seconds=60)
+            assert "/sign-in?code=" in terminal.text
+        finally:
+            terminal.process.send_signal(signal.SIGTERM)
+            assert terminal.end(seconds=40) == 0
+            terminal.close()
 
     def test_it_speaks_chinese_and_warns_of_an_open_address(self, used_home):
         up = Up(used_home, "--host", "0.0.0.0", LANG="zh_CN.UTF-8").until("按 Ctrl-C 停止全部服务")

@@ -1,6 +1,7 @@
 """How a command finds its server and says who it is, and what it says when it is not let in."""
 
 import asyncio
+import io
 from pathlib import Path
 
 import pytest
@@ -25,38 +26,43 @@ def stranger(_: Asked) -> Said:
 class TestFindingTheServer:
     def test_it_may_be_named_by_option_environment_or_file(self, run, monkeypatch):
         with Answering(welcome) as here:
-            assert run("jobs", "--server", f"{here.address}/", "--token", "t")[0] == 0
+            Path("token").write_text("from-token-file\n")
+            assert run("jobs", "--server", f"{here.address}/", "--token-file", "token")[0] == 0
             Path("penstock.toml").write_text(f'PENSTOCK_SERVER = "{here.address}"\nPENSTOCK_TOKEN = "from-file"\n')
             assert run("jobs")[0] == 0
             monkeypatch.setenv("PENSTOCK_TOKEN", "from-env")
             assert run("jobs")[0] == 0
         assert [asked.headers["authorization"] for asked in here.asked] == [
-            "Bearer t", "Bearer from-file", "Bearer from-env",
+            "Bearer from-token-file", "Bearer from-file", "Bearer from-env",
         ]  # fmt: skip
 
     def test_without_a_name_it_is_the_port_of_this_machine(self, run, monkeypatch):
         with Answering(welcome) as here:
             monkeypatch.setenv("PENSTOCK_PORT", here.address.rpartition(":")[2])
-            assert run("jobs", "--token", "t")[0] == 0
+            monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+            assert run("jobs")[0] == 0
 
-    def test_a_server_that_is_not_there_is_said_in_one_sentence(self, run):
-        code, said, error = run("jobs", "--server", f"http://127.0.0.1:{free_port()}", "--token", "t")
+    def test_a_server_that_is_not_there_is_said_in_one_sentence(self, run, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+        code, said, error = run("jobs", "--server", f"http://127.0.0.1:{free_port()}")
         assert code == 1
         assert "does not answer" in error
         assert "penstock up" in error
         assert "Traceback" not in said + error
 
     @pytest.mark.parametrize("address", ["ftp://x", "localhost:8000", "http://"])
-    def test_what_is_no_address_is_refused(self, run, address):
-        code, _, error = run("jobs", "--server", address, "--token", "t")
+    def test_what_is_no_address_is_refused(self, run, monkeypatch, address):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+        code, _, error = run("jobs", "--server", address)
         assert code == 1
         assert "Something unexpected" not in error
 
     def test_this_machine_is_not_asked_through_a_proxy(self, run, monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+        monkeypatch.setenv("PENSTOCK_TOKEN", "t")
         with Answering(welcome) as here:
-            assert run("jobs", "--server", here.address, "--token", "t")[0] == 0
+            assert run("jobs", "--server", here.address)[0] == 0
 
     def test_the_settings_are_known_ones(self, run, monkeypatch):
         monkeypatch.setenv("PENSTOCK_SERVER", "http://example.com")
@@ -82,16 +88,44 @@ class TestTokens:
         code, _, error = run("jobs", "--server", "http://192.0.2.1", "--data", str(tmp_path))
         assert code == 1
         assert "No token for http://192.0.2.1" in error
-        assert "--token" in error
+        assert "--token-file" in error
+
+    @pytest.mark.parametrize("command", ["jobs", "job", "upload", "send", "cancel", "requeue"])
+    def test_no_command_takes_one_on_its_line_where_other_users_see_it(self, run, command):
+        assert "--token " not in run(command, "--help")[1]
+        code, _, error = run(command, "--token", "secret", "x")
+        assert code == 2
+        assert "No such option" in error
+
+    def test_a_file_is_read_or_said_to_be_unreadable(self, run, tmp_path):
+        (tmp_path / "empty").write_text(" \n")
+        for name in ("missing", "empty", "."):
+            code, _, error = run("jobs", "--server", "http://127.0.0.1:9", "--token-file", str(tmp_path / name))
+            assert code == 1
+            assert "--token-file" in error
+
+    def test_a_file_counts_more_than_the_environment(self, run, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "from-env")
+        Path("token").write_text("from-file")
+        with Answering(welcome) as here:
+            assert run("jobs", "--server", here.address, "--token-file", "token")[0] == 0
+        assert here.asked[0].headers["authorization"] == "Bearer from-file"
+
+    def test_a_minus_reads_it_from_standard_input(self, run, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.StringIO("piped\n"))
+        with Answering(welcome) as here:
+            assert run("jobs", "--server", here.address, "--token-file", "-")[0] == 0
+        assert here.asked[0].headers["authorization"] == "Bearer piped"
 
     def test_without_a_secret_it_says_what_to_do(self, run):
         code, _, error = run("jobs")
         assert code == 1
         assert "no secret to sign with" in error
 
-    def test_a_given_one_that_is_refused_may_have_expired(self, run):
+    def test_a_given_one_that_is_refused_may_have_expired(self, run, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "old")
         with Answering(stranger) as here:
-            code, _, error = run("jobs", "--server", here.address, "--token", "old")
+            code, _, error = run("jobs", "--server", here.address)
         assert code == 1
         assert "expired" in error
         assert "old" not in error.replace("older", "")
@@ -117,16 +151,18 @@ class TestOddAnswers:
         ],
         ids=["proxy's page", "nothing", "elsewhere", "a list", "a page", "cut off"],
     )
-    def test_they_end_in_a_sentence(self, run, said):
+    def test_they_end_in_a_sentence(self, run, monkeypatch, said):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "t")
         with Answering(lambda _: said) as here:
-            code, out, error = run("jobs", "--server", here.address, "--token", "t")
+            code, out, error = run("jobs", "--server", here.address)
         assert code == 1
         assert "unexpected" not in error
         assert "Traceback" not in out + error
 
-    def test_wrong_fields_are_named(self, run):
+    def test_wrong_fields_are_named(self, run, monkeypatch):
+        monkeypatch.setenv("PENSTOCK_TOKEN", "t")
         refusal = {"code": "REQUEST_INVALID", "message": "The request is not valid", "remedy": "Correct the fields",
                    "details": {"fields": {"query.status.0": "should be one of ours"}}}  # fmt: skip
         with Answering(lambda _: Said(400, refusal)) as here:
-            error = run("jobs", "--server", here.address, "--token", "t", "--status", "odd")[2]
+            error = run("jobs", "--server", here.address, "--status", "odd")[2]
         assert "query.status.0: should be one of ours" in error

@@ -15,6 +15,11 @@ names = st.from_regex(r"[a-z_]{1,20}", fullmatch=True)
 values = st.dictionaries(st.text(max_size=8), st.text(max_size=30), max_size=3)
 
 
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+
+
 def frame(event: Event) -> bytes:
     place = b"" if event.place is None else b"id: " + event.place.encode() + b"\n"
     return place + f"event: {event.name}\ndata: {json.dumps(event.data, ensure_ascii=False)}\n\n".encode()
@@ -110,7 +115,7 @@ class TestTheCommand:
             return Said(body=snapshot("CANCELLED", "1-0-aa")) if asked.path.endswith("/events") else Said(body={})
 
         with Answering(answer) as server:
-            code, said, _ = run("job", JOB, "--follow", "--json", "--server", server.address, "--token", "t")
+            code, said, _ = run("job", JOB, "--follow", "--json", "--server", server.address)
         assert code == 0
         [line] = said.splitlines()
         assert json.loads(line) == {
@@ -121,7 +126,7 @@ class TestTheCommand:
     @pytest.mark.parametrize("name", ["nonsense", "../workers", f"{JOB}/cancel", ""])
     def test_what_is_no_id_never_becomes_an_address(self, run, name):
         with Answering(lambda _: Said()) as server:
-            code, _, error = run("job", name, "--server", server.address, "--token", "t")
+            code, _, error = run("job", name, "--server", server.address)
         assert (code, server.asked) == (1, [])
         assert "is not a job's id" in error
 

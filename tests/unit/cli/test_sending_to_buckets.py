@@ -48,6 +48,11 @@ def bucket(answer: Callable[[int], int]) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+
+
 @pytest.fixture
 def send(monkeypatch) -> Iterator[Callable[[str], None]]:
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -63,7 +68,7 @@ class TestRefusals:
     )
     def test_they_are_said_in_the_persons_language(self, run, monkeypatch, language, said):
         monkeypatch.setenv("LANG", language)
-        server = ("--server", "http://127.0.0.1:9", "--token", "t")
+        server = ("--server", "http://127.0.0.1:9")
         code, out, _ = run("send", "none.mp4", *server)
         assert (code, out) == (1, f"✗ none.mp4: {said}\n")
         code, out, _ = run("send", "none.mp4", *server, "--json")

@@ -21,6 +21,11 @@ JOB = {"job_id": "3f0c8a52-1f0e-4b59-9a35-0c6f5b0f6a11", "status": "UPLOADED", "
        "total_pages": 1, "error_message": None, "action_hint": "Waiting to be processed"}  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "t")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     made = tmp_path / "offer.pdf"
@@ -77,7 +82,7 @@ class TestRefusals:
         if content is not None:
             path.write_bytes(content)
         with Answering(Store()) as server:
-            code, out, error = run("upload", str(path), "--server", server.address, "--token", "t")
+            code, out, error = run("upload", str(path), "--server", server.address)
         assert code == 1
         assert said in out
         assert asked_for(server, "POST") == []
@@ -86,7 +91,7 @@ class TestRefusals:
     def test_a_pipe_is_no_file(self, run, tmp_path):
         os.mkfifo(tmp_path / "pipe.pdf")
         with Answering(Store()) as server:
-            code, out, _ = run("upload", str(tmp_path / "pipe.pdf"), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(tmp_path / "pipe.pdf"), "--server", server.address)
         assert code == 1
         assert "not a file" in out
 
@@ -94,19 +99,19 @@ class TestRefusals:
     def test_a_file_that_may_not_be_read_is_said(self, run, file):
         file.chmod(0)
         with Answering(Store()) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "cannot be read" in out
 
     @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails")
     def test_a_disk_that_fails_is_said(self, run):
         with Answering(Store()) as server:
-            code, out, _ = run("upload", "/proc/self/mem", "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", "/proc/self/mem", "--server", server.address)
         assert code == 1
         assert "cannot be read: Input/output error" in out
 
     def test_nobody_there_is_said_at_once(self, run, file):
-        code, _, error = run("upload", str(file), "--server", f"http://127.0.0.1:{free_port()}", "--token", "t")
+        code, _, error = run("upload", str(file), "--server", f"http://127.0.0.1:{free_port()}")
         assert code == 1
         assert "does not answer" in error
 
@@ -128,7 +133,7 @@ class TestRefusals:
             "details": {},
         }
         with Answering(Store(("POST", Said(413, refusal)))) as server:
-            code, out, _ = run("upload", str(file), str(other), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), str(other), "--server", server.address)
         assert code == 1
         assert "✗ offer.pdf\n  The file is too large (FILE_SIZE_EXCEEDED). Split it." in out
         assert "✓ other.pdf" in out
@@ -142,7 +147,7 @@ class TestNames:
         path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + os.fsencode(name)))
         path.write_bytes(CONTENT)
         with Answering(Store()) as server:
-            code, out, error = run("upload", str(path), "--server", server.address, "--token", "t")
+            code, out, error = run("upload", str(path), "--server", server.address)
         assert code == 0
         assert "\x1b" not in out + error
         sent = next(asked for asked in server.asked if asked.method == "POST").headers["upload-metadata"]
@@ -157,7 +162,7 @@ class TestJobs:
                    "details": {"job_id": JOB["job_id"], "issues": issues}}  # fmt: skip
         store = Store()
         with Answering(lambda asked: Said(400, refusal) if asked.path.endswith("/jobs") else store(asked)) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "(SECURITY_ENCRYPTED_PDF)" in out
         assert "(SECURITY_JAVASCRIPT_EMBEDDED: page 3)" in out
@@ -173,10 +178,10 @@ class TestJobs:
             return Said(409, refusal) if once_more else store(asked)
 
         with Answering(answer) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
             assert (code, "earlier" in out, "--allow-duplicate" in out) == (1, True, True)
             sent = len(asked_for(server, "PATCH"))
-            assert run("upload", str(file), "--server", server.address, "--token", "t", "--allow-duplicate")[0] == 0
+            assert run("upload", str(file), "--server", server.address, "--allow-duplicate")[0] == 0
         assert len(asked_for(server, "PATCH")) == sent
         keys = [asked.headers["idempotency-key"] for asked in server.asked if asked.path.endswith("/jobs")]
         assert len(set(keys)) == 2  # another request, another key
@@ -184,7 +189,7 @@ class TestJobs:
 
     def test_jobs_are_made_for_another_merchant_when_one_is_named(self, run, file):
         with Answering(Store()) as server:
-            assert run("upload", str(file), "--server", server.address, "--token", "t", "--act-for", "m-2")[0] == 0
+            assert run("upload", str(file), "--server", server.address, "--act-for", "m-2")[0] == 0
         [asked] = [asked for asked in server.asked if asked.path.endswith("/jobs")]
         assert json.loads(asked.body)["impersonate_merchant_id"] == "m-2"
 
@@ -195,7 +200,7 @@ class TestJobs:
             return away.pop() if asked.path.endswith("/jobs") and away else store(asked)
 
         with Answering(answer) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t", "--json")
+            code, out, _ = run("upload", str(file), "--server", server.address, "--json")
         assert code == 0
         assert json.loads(out)["job"] == JOB
         keys = [asked.headers["idempotency-key"] for asked in server.asked if asked.path.endswith("/jobs")]
@@ -206,7 +211,7 @@ class TestTrouble:
     def test_an_upload_that_the_server_lost_begins_anew_and_says_so(self, run, file):
         store = Store(("PATCH", Said(410, {"code": "UPLOAD_GONE"})), ("HEAD", Said(410)))
         with Answering(store) as server:
-            code, _, error = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, _, error = run("upload", str(file), "--server", server.address)
         assert code == 0
         assert "begins anew: the server has it no longer" in error
         assert store.received["upl_1"] == CONTENT
@@ -214,7 +219,7 @@ class TestTrouble:
     def test_a_server_that_loses_every_upload_is_not_sent_the_file_for_ever(self, run, file):
         store = Store()
         with Answering(lambda asked: Said(404) if asked.method in ("PATCH", "HEAD") else store(asked)) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "404" in out
         assert len(store.received) <= 5
@@ -222,14 +227,14 @@ class TestTrouble:
     def test_a_server_that_takes_bytes_and_counts_none_is_given_up(self, run, file):
         store = Store(*[("PATCH", Said(204, headers={"Upload-Offset": "0"}))] * 2)
         with Answering(store) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "does not answer as Penstock does" in out
 
     def test_an_upload_that_has_expired_between_runs_begins_anew(self, run, file):
         store = Store(("PATCH", Said(413, {"code": "UPLOAD_LENGTH_EXCEEDED", "message": "stop"})))
         with Answering(store) as server:
-            options = ("--server", server.address, "--token", "t")
+            options = ("--server", server.address)
             assert run("upload", str(file), *options)[0] == 1
             del store.received["upl_0"]
             store.received["gone"] = b""
@@ -242,7 +247,7 @@ class TestTrouble:
     def test_a_chunk_that_arrived_damaged_is_sent_again(self, run, file):
         store = Store(("PATCH", Said(460, {"code": "CHECKSUM_FAILED", "message": "Damaged"})))
         with Answering(store) as server:
-            code, _, error = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, _, error = run("upload", str(file), "--server", server.address)
         assert code == 0
         assert "Damaged; trying again" in error
         assert store.received == {"upl_0": CONTENT}
@@ -253,7 +258,7 @@ class TestTrouble:
         ]
         store = Store(*broken)
         with Answering(store) as server:
-            options = ("--server", server.address, "--token", "t", "--wait", "1s")
+            options = ("--server", server.address, "--wait", "1s")
             assert run("upload", str(file), *options)[0] == 1
             store.first.clear()
             code, _, error = run("upload", str(file), *options)
@@ -267,7 +272,7 @@ class TestTrouble:
     )
     def test_what_is_no_upload_server_ends_in_a_sentence(self, run, file, said):
         with Answering(lambda _: said) as server:
-            code, out, error = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, error = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "does not answer as Penstock does" in out
         assert "Traceback" not in out + error
@@ -281,7 +286,7 @@ class TestTrouble:
             return store(asked)
 
         with Answering(answer) as server:
-            code, out, _ = run("upload", str(file), "--server", server.address, "--token", "t")
+            code, out, _ = run("upload", str(file), "--server", server.address)
         assert code == 1
         assert "changed while it was being uploaded" in out
         assert asked_for(server, "DELETE") == ["/api/v1/uploads/upl_0"]
@@ -290,7 +295,7 @@ class TestTrouble:
     @pytest.mark.parametrize("checksum", ["sha256", "sha1", "none"])
     def test_chunks_carry_the_checksum_that_was_wished_for(self, run, file, checksum):
         with Answering(Store()) as server:
-            options = ("--server", server.address, "--token", "t", "--checksum", checksum, "--chunk-size", "128KiB")
+            options = ("--server", server.address, "--checksum", checksum, "--chunk-size", "128KiB")
             assert run("upload", str(file), *options)[0] == 0
         sent = [asked.headers.get("upload-checksum", "none").split()[0] for asked in server.asked
                 if asked.method == "PATCH"]  # fmt: skip
@@ -347,13 +352,13 @@ class TestMemory:
     def test_no_place_for_it_is_no_reason_not_to_upload(self, run, file, monkeypatch):
         monkeypatch.setenv("XDG_STATE_HOME", "/dev/null/nowhere")
         with Answering(Store()) as server:
-            assert run("upload", str(file), "--server", server.address, "--token", "t")[0] == 0
+            assert run("upload", str(file), "--server", server.address)[0] == 0
 
     @pytest.mark.parametrize("change", ["longer", "touched", "other end", "other middle"])
     def test_a_file_that_changed_since_begins_anew(self, run, file, change):
         store = Store(*[("PATCH", Said(413, {"code": "UPLOAD_LENGTH_EXCEEDED", "message": "stop"}))])
         with Answering(store) as server:
-            options = ("--server", server.address, "--token", "t")
+            options = ("--server", server.address)
             assert run("upload", str(file), *options)[0] == 1
             changed = {
                 "longer": CONTENT + b"x", "touched": CONTENT, "other end": CONTENT[:-1] + b"y",

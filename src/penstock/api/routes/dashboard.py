@@ -1,5 +1,7 @@
 """The dashboard's event stream: a merchant sees its own, operators and admins see one merchant's or all."""
 
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,13 +34,14 @@ async def follow_dashboard(
     last_event_id: LastEventId = None,
 ) -> Response:
     """Uploaders and annotators get their own merchant's events; operators and admins everyone's, or one's. It ends
-    when the token expires: come back with a new one and the last `id`.
+    when the token expires or its session is signed out: come back with a new one and the last `id`.
     """
     parts: Parts = request.app.state.parts
     wanted = streams.Request(
         topic=_topic(caller, merchant), merchant_id=caller.merchant_id, last_event_id=last_event_id
     )
-    return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at)
+    signed_out = partial(parts.identity.has_signed_out, caller)
+    return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at, signed_out=signed_out)
 
 
 def _topic(caller: Caller, merchant: str | None) -> str:

@@ -1,5 +1,7 @@
 """A job's event stream: from what is true now to its last event."""
 
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +36,7 @@ async def follow_job(
     last_event_id: LastEventId = None,
 ) -> Response:
     """`page_completed`, `pages_batch_update`, `human_needed`, `job_completed` and `job_failed`, in the order in which
-    they happened. It ends with the event that ends the job, or when the token expires.
+    they happened. It ends with the event that ends the job, or when the token expires or its session is signed out.
     """
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
@@ -43,4 +45,5 @@ async def follow_job(
     if over and await documents.has_heard_all(parts.hub, job_id, last_event_id):
         return Response(status_code=204)
     wanted = documents.follow(job_id, caller.merchant_id, last_event_id)
-    return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at)
+    signed_out = partial(parts.identity.has_signed_out, caller)
+    return event_stream(parts.hub.subscribe(wanted), until=caller.expires_at, signed_out=signed_out)

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from penstock.api.examples import MERCHANT, USER, shown
-from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, require_own_origin, visitor
+from penstock.api.guard import COOKIE, GuardedRoute, SignedIn, caller_of, require_own_origin, visitor
 from penstock.api.openapi import may_fail_with
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
-from penstock.kernel.errors import PenstockError
+from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.identity import Caller, Role, redeem
 
 router = APIRouter(route_class=GuardedRoute, tags=["session"])
@@ -96,11 +96,22 @@ async def create_session(request: Request, body: CodeToRedeem) -> Session:
     return await _redeemed(request, body.code)
 
 
-@router.delete("/api/v1/session", summary="Sign out: forget the session cookie", status_code=204)
+@router.delete("/api/v1/session", summary="Sign out: end the session", status_code=204)
 async def delete_session(request: Request) -> Response:
-    """Nothing happens to the token itself, which is good until it expires. Answers the same without a session."""
+    """The session's token is refused from now on, by every instance within a second, and browsers forget the cookie.
+    Tokens that `penstock token` or a provider made are no sessions, and go on. Answers the same without a session.
+    """
+    parts: Parts = request.app.state.parts
     if COOKIE in request.cookies:
         require_own_origin(request)
+    try:
+        caller = await caller_of(request)
+    except PenstockError as refused:
+        if refused.kind is not Kind.DENIED:  # our own trouble: the session has not ended
+            raise
+        caller = None
+    if caller is not None:
+        await parts.identity.sign_out(caller)
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=_is_https(request))
     return response
@@ -118,7 +129,7 @@ async def _redeemed(request: Request, code: str) -> Session:
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         caller: Caller = await redeem(tx, code)
-        token = parts.identity.issue(caller)  # inside: a code is not used up when no token can be made
+        token = parts.identity.issue_session(caller)  # inside: a code is not used up when no token can be made
     return Session(access_token=token, expires_in=int(parts.settings.identity.session_ttl.total_seconds()))
 
 

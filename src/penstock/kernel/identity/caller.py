@@ -28,6 +28,7 @@ class Caller:
     merchant_id: str
     role: Role
     expires_at: float | None = field(default=None, compare=False)  # of the token, in Unix time
+    session_id: str | None = field(default=None, compare=False)  # of a sign-in, which can be ended; scripts have none
     act_for: tuple[str, ...] = ()  # merchants for which this caller may create jobs, besides their own
 
     def __post_init__(self) -> None:
@@ -59,13 +60,14 @@ class Caller:
         user_id, merchant_id, role = (claims.get(name) for name in ("sub", "merchant_id", "role"))
         if not isinstance(user_id, str) or not isinstance(merchant_id, str) or not isinstance(role, str):
             raise ValueError("sub, merchant_id and role must be text")  # noqa: TRY004  one error for bad claims
-        expires = claims.get("exp")
+        expires, session_id = claims.get("exp"), claims.get("jti")
         return cls(
             user_id,
             merchant_id,
             Role(role),
-            None if expires is None else float(expires),
-            _listed(claims.get("act_for", [])),
+            expires_at=None if expires is None else float(expires),
+            session_id=session_id if isinstance(session_id, str) else None,
+            act_for=_listed(claims.get("act_for", [])),
         )
 
 

@@ -5,6 +5,8 @@ HS256 meets nothing but the local secret, RS256 nothing but a published RSA key,
 published P-256 key; every other algorithm, `none` first of all, is refused before any key is looked at.
 """
 
+import secrets
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +17,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity.caller import Caller
 from penstock.kernel.identity.jwks import PublishedKeys
+from penstock.kernel.identity.sessions import EndedSessions
 from penstock.kernel.identity.settings import IdentitySettings
 
 _LONGEST_TOKEN = 8192
@@ -22,9 +25,11 @@ _MOST_KNOWN = 2048
 
 
 def issue_token(secret: str, caller: Caller, ttl: timedelta, *, issuer: str = "", audience: str = "") -> str:
-    """A token of our own for this caller."""
+    """A token of our own for this caller; with a session id it can be ended before it expires."""
     now = datetime.now(UTC)
     claims: dict[str, Any] = {**caller.claims(), "iat": now, "exp": now + ttl}
+    if caller.session_id is not None:
+        claims["jti"] = caller.session_id
     if issuer:
         claims["iss"] = issuer
     if audience:
@@ -33,9 +38,10 @@ def issue_token(secret: str, caller: Caller, ttl: timedelta, *, issuer: str = ""
 
 
 class Identity:
-    """Checks tokens and makes those of a sign-in."""
+    """Checks tokens and makes those of a sign-in. Without `sessions` it cannot tell which were signed out."""
 
-    def __init__(self, settings: IdentitySettings, clock: Clock) -> None:
+    def __init__(self, settings: IdentitySettings, clock: Clock, sessions: EndedSessions | None = None) -> None:
+        self._sessions = sessions
         self._settings = settings
         self._secret = settings.secret.get_secret_value()
         self._published = PublishedKeys(settings.jwks_url, settings, clock) if settings.jwks_url else None
@@ -55,8 +61,28 @@ class Identity:
             self._secret, caller, ttl or wanted.session_ttl, issuer=wanted.issuer, audience=wanted.audience
         )
 
+    def issue_session(self, caller: Caller) -> str:
+        """A token of a sign-in, which sign-out ends; TOKEN_INVALID when only a provider may issue them."""
+        return self.issue(replace(caller, session_id=secrets.token_urlsafe(16)))
+
     async def verify(self, token: str) -> Caller:
         """The caller a token stands for, or TOKEN_INVALID. `reason` is for people, and says nothing secret."""
+        caller = await self._signed(token)
+        if await self.has_signed_out(caller):
+            raise _refused("its session was signed out")
+        return caller
+
+    async def has_signed_out(self, caller: Caller) -> bool:
+        """Whether the caller's session has ended; tokens of scripts and providers have none."""
+        return self._sessions is not None and await self._sessions.has_ended(caller)
+
+    async def sign_out(self, caller: Caller) -> None:
+        """Refuse the token of this caller's session from now on."""
+        if self._sessions is not None:
+            await self._sessions.end(caller)
+
+    async def _signed(self, token: str) -> Caller:
+        """The caller whom a valid signature names."""
         if len(token) > _LONGEST_TOKEN:
             raise _refused("the token is too long")
         known = self._known.get(token)
@@ -71,8 +97,9 @@ class Identity:
             raise _refused(_explain(wrong)) from wrong
         except (ValueError, OverflowError, RecursionError) as wrong:
             raise _refused("a claim is missing or malformed") from wrong
-        if algorithm == "HS256":
-            self._remember(token, caller)
+        if algorithm != "HS256":
+            return replace(caller, session_id=None)  # a provider's `jti` is no session of ours
+        self._remember(token, caller)
         return caller
 
     def _is_current(self, caller: Caller) -> bool:
