@@ -250,6 +250,15 @@ class TestPictures:
         assert answer.content.startswith(start)
         assert answer.headers["content-type"] == f"image/{kind}"
 
+    async def test_a_resolution_is_rounded_up_to_one_of_a_few(self, office):
+        """Otherwise each page could be kept in 165 resolutions and three formats."""
+        job = await office.job(pdf("a page"))
+        place = f"/{job['job_id']}/pages/1/image"
+        tags = [(await office.get(place, dpi=dpi)).headers["etag"] for dpi in (36, 71, 72, 73, 96, 100, 151, 200)]
+        assert [tag.split("-")[-2] for tag in tags] == ["72", "72", "72", "100", "100", "100", "200", "200"]
+        assert office.examiner.rendered == 3
+        assert len([name for name in await office.files() if "/pages/" in name]) == 3
+
     @pytest.mark.parametrize("query", [{"dpi": 35}, {"dpi": 201}, {"dpi": 5000}, {"format": "gif"}], ids=str)
     async def test_what_is_not_drawn_is_refused(self, office, query):
         job = await office.job()

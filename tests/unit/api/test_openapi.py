@@ -11,6 +11,9 @@ from penstock.api import examples, openapi
 from penstock.api.app import ROUTERS
 from penstock.api.routes.job_shapes import JobDetail, detail
 from penstock.kernel.errors import Language
+from penstock.kernel.identity import Caller, Role
+
+UPLOADER = Caller("alice", "m-1", Role.UPLOADER)
 
 
 def described() -> dict[str, Any]:
@@ -149,5 +152,5 @@ class TestExamples:
     )
     def test_a_job_is_shown_as_the_server_would_tell_it(self, job, pages):
         row = JobDetail.model_validate(job).model_dump()
-        assert detail(row, pages, Language.EN).model_dump(mode="json") == job
+        assert detail(row, pages, Language.EN, UPLOADER).model_dump(mode="json") == job
         assert sum(pages.values()) == job["total_pages"]

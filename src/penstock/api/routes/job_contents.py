@@ -32,6 +32,7 @@ from penstock.pdf import PictureFormat
 
 router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
 
+_RESOLUTIONS = (72, 100, 150, 200, 300, 400, 600)  # dpi of page images, up to GW_IMAGE_DPI_MAX
 _NO_JOB = may_fail_with(error_codes.JOB_NOT_FOUND)
 _NO_PART = may_fail_with(error_codes.JOB_NOT_FOUND, error_codes.CURSOR_INVALID)
 _IMAGE: dict[int | str, dict[str, Any]] = {
@@ -78,6 +79,13 @@ async def get_page(request: Request, caller: SignedIn, job_id: JobId, page_numbe
         return Page.model_validate(await queries.find_page(tx, job_id, page_number))
 
 
+def _rounded_up(dpi: int, finest: int) -> int:
+    """One of a few resolutions, as every one that is drawn is kept. Finer than allowed is REQUEST_INVALID."""
+    if dpi > finest:
+        raise PenstockError(error_codes.REQUEST_INVALID, fields={"query.dpi": f"at most {finest}"})
+    return min((step for step in (*_RESOLUTIONS, finest) if dpi <= step <= finest), default=finest)
+
+
 @router.get(
     "/api/v1/jobs/{job_id}/pages/{page_number}/image",
     summary="A page as a picture",
@@ -99,17 +107,21 @@ async def get_page_image(  # noqa: PLR0913  one parameter for each thing that ca
     page_number: PageNumber,
     *,
     dpi: Annotated[
-        int, Query(ge=36, le=600, description="How fine; `GW_IMAGE_DPI_MAX` may allow less", examples=[150])
-    ] = 96,
+        int,
+        Query(
+            ge=36,
+            le=600,
+            description="How fine: rounded up to 72, 100, 150, 200 and so on; `GW_IMAGE_DPI_MAX` may allow less",
+            examples=[150],
+        ),
+    ] = 100,
     format: Annotated[  # noqa: A002  the name callers use
         Literal["webp", "png", "jpeg"], Query(description="WebP is the smallest", examples=["png"])
     ] = "webp",
 ) -> Response:
     """Drawn when it is first asked for, then kept. Send the `ETag` back in `If-None-Match` to save the bytes."""
     parts: Parts = request.app.state.parts
-    if dpi > parts.desk.settings.image_dpi_max:
-        reason = f"at most {parts.desk.settings.image_dpi_max}"
-        raise PenstockError(error_codes.REQUEST_INVALID, fields={"query.dpi": reason})
+    dpi = _rounded_up(dpi, parts.desk.settings.image_dpi_max)
     async with parts.database.transaction() as tx:
         job = await queries.visible_job(tx, job_id, caller)
         await queries.find_page(tx, job_id, page_number)
@@ -158,7 +170,7 @@ async def get_result(request: Request, caller: SignedIn, job_id: JobId) -> Resul
         progress = await queries.progress_of(tx, job)
     return Result(
         schema_version="1",
-        job=detail(job, progress.by_status, language_of(request)),
+        job=detail(job, progress.by_status, language_of(request), caller),
         pages=[Page.model_validate(row) for row in pages],
         skus=[Sku.model_validate(row) for row in skus],
     )

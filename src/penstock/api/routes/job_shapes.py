@@ -12,6 +12,7 @@ from penstock.api.examples import shown
 from penstock.documents.states import JobStatus, PageStatus
 from penstock.documents.wording import Progress, hint, trouble
 from penstock.kernel.errors import Language
+from penstock.kernel.identity import Caller
 
 
 class JobSummary(BaseModel):
@@ -61,7 +62,7 @@ class JobDetail(JobSummary):
     checkpoint_page: int
     checkpoint_skus: int
     checkpoint_at: datetime | None
-    output_base_url: str | None
+    output_base_url: str | None = Field(description="In the object store; on a server's disk, for operators and admins")
     completion_source: str | None
     blank_pages: list[int]
     ai_pages: list[int]
@@ -238,13 +239,20 @@ def summary(job: Mapping[str, Any], counts: Mapping[str, int], language: Languag
     return JobSummary.model_validate({**job, **_told(job, counts, language)})
 
 
-def detail(job: Mapping[str, Any], counts: Mapping[str, int], language: Language) -> JobDetail:
+def detail(job: Mapping[str, Any], counts: Mapping[str, int], language: Language, caller: Caller) -> JobDetail:
     durations = {
         "evaluation_sec": _seconds(job["eval_started_at"], job["eval_completed_at"]),
         "processing_sec": _seconds(job["process_started_at"], job["process_completed_at"]),
         "total_sec": _seconds(job["created_at"], job["process_completed_at"]),
     }
-    return JobDetail.model_validate({**job, **_told(job, counts, language), "durations": durations})
+    own = {"output_base_url": _address_for(caller, job["output_base_url"]), "durations": durations}
+    return JobDetail.model_validate({**job, **_told(job, counts, language), **own})
+
+
+def _address_for(caller: Caller, address: str | None) -> str | None:
+    """Where the results lie. A path of the server tells merchants about the machine, and they could not use it."""
+    is_local = address is not None and address.startswith("file:")
+    return None if is_local and not caller.sees_all else address
 
 
 def _told(job: Mapping[str, Any], counts: Mapping[str, int], language: Language) -> dict[str, Any]:

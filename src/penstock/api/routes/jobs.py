@@ -104,7 +104,7 @@ async def create_job(
     response.headers["Location"] = f"/api/v1/jobs/{job['job_id']}"
     async with parts.database.transaction() as tx:
         counts = await query_store.page_counts(tx, [job["job_id"]])
-    return detail(job, counts.get(job["job_id"], {}), language_of(request))
+    return detail(job, counts.get(job["job_id"], {}), language_of(request), caller)
 
 
 class JobFilter(BaseModel):
@@ -174,7 +174,7 @@ async def get_job(request: Request, caller: SignedIn, job_id: JobId) -> JobDetai
     async with parts.database.transaction() as tx:
         job = await visible_job(tx, job_id, caller)
         progress = await progress_of(tx, job)
-    return detail(job, progress.by_status, language_of(request))
+    return detail(job, progress.by_status, language_of(request), caller)
 
 
 @router.post(
@@ -190,4 +190,4 @@ async def cancel_job(request: Request, caller: SignedIn, job_id: JobId) -> JobDe
         job = await documents.cancel(tx, job_id, caller)
         progress = await progress_of(tx, job)
     documents.count_cancelled()
-    return detail(job, progress.by_status, language_of(request))
+    return detail(job, progress.by_status, language_of(request), caller)
