@@ -50,7 +50,7 @@ def main(which: str, source_url: str, database_url: str, windows: str) -> None:
     from dlt.destinations import postgres
 
     # It insists on a host and a password; the socket that follows in the query is what counts.
-    destination = postgres(database_url.replace("postgres@/", "postgres:none@localhost/"))
+    destination = postgres(database_url.replace("@/", "@localhost/"))
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
         pipeline = dlt.pipeline("bench", destination=destination, dataset_name="bench", pipelines_dir=directory)
         begun, before = time.perf_counter(), _cpu()

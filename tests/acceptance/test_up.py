@@ -80,6 +80,11 @@ class TestTheFirstMinutes:
         assert get(f"{up.address}/api/v1/me", made.stdout.strip())[0] == 200
         assert get(f"{up.address}/api/v1/me")[0] == 401
 
+    def test_what_the_roles_write_is_closed_to_others(self, up):
+        files = [path for path in up.home.rglob("*") if path.is_file() and "pgdata" not in path.parts]
+        assert {"serve.log", "appendonly.aof", "secret"} <= {path.name for path in files}
+        assert [path for path in files if path.stat().st_mode & 0o077] == []
+
     def test_the_doctor_finds_nothing_wrong(self, up):
         found = command(up.home, "doctor", "--json")
         assert found.returncode == 0, found.stdout

@@ -1,5 +1,6 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how private their files are."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,11 @@ Data = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id, as `penstock jobs` lists it.")]
 Wait = Annotated[str, typer.Option(metavar="TIME", help="For a server that goes away meanwhile: 90s, 1h.")]
+
+
+def close_files_to_others() -> None:
+    """Makes whatever this process and its children write from now on readable by their own account only."""
+    os.umask(0o077)
 
 
 class Checksum(StrEnum):

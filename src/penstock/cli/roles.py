@@ -18,7 +18,7 @@ import structlog
 import typer
 
 import penstock
-from penstock.cli.options import Data
+from penstock.cli.options import Data, close_files_to_others
 
 if TYPE_CHECKING:
     from penstock.bootstrap import Parts, Settings
@@ -93,6 +93,7 @@ def run_role(context: typer.Context, name: str, **given: Any) -> None:
 
     from penstock.bootstrap import load_settings
 
+    close_files_to_others()
     settings = load_settings(**{key: value for key, value in given.items() if value is not None})
     run = _run_alone if name == "bucket" else _run
     try:

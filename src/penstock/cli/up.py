@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import Data
+from penstock.cli.options import Data, close_files_to_others
 from penstock.cli.places import all_settings, runtime_settings
 from penstock.cli.progress import Progress
 from penstock.embedded.runtime import EmbeddedRuntime, Place, Plan, Program
@@ -58,6 +58,7 @@ def up(  # noqa: PLR0913, PLR0917  one parameter for each option
 
     Needs nothing but Python. Ctrl-C stops all of it in order; data stays, and the next `up` goes on.
     """
+    close_files_to_others()
     all_settings(data)  # a wrong setting of any part is said before anything starts
     settings = runtime_settings(
         data, host=host, port=port or None, grpc_port=grpc_port or None, bucket_port=bucket_port or None

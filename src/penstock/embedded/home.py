@@ -2,6 +2,7 @@
 
 lock      who holds it (pid, host, since when, ports, children)     secret   signs tokens, mode 0600
 pgdata/   PostgreSQL        redis/   Redis        store/   objects
+postgres.key   password of the role that owns the database, mode 0600
 bucket/   what phones send, and the keys for it   log/     one file per process
 run/      sockets and metrics, nothing that must last
 """
@@ -30,7 +31,20 @@ from penstock.embedded.process import born_at, end_leftover
 
 _MEGABYTES_FOR_A_NEW_CLUSTER = 160
 _MEGABYTES_TO_START = 24
-_OUR_NAMES = {"lock", "secret", "pgdata", "redis", "store", "uploads", "bucket", "log", "run", "probe", "lost+found"}
+_OUR_NAMES = {
+    "lock",
+    "secret",
+    "pgdata",
+    "postgres",
+    "redis",
+    "store",
+    "uploads",
+    "bucket",
+    "log",
+    "run",
+    "probe",
+    "lost+found",
+}
 
 
 Born = tuple[int, float]  # pid and time of birth: together they name a process for ever
@@ -83,7 +97,8 @@ class Home:
         """Make it, or say in a sentence why it cannot be used."""
         self.refuse_unusable()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            _make_parents(self.path)
+            self.path.mkdir(exist_ok=True)
             # Servers that root starts run as another account and must pass through to their own directories.
             passage = 0o711 if os.geteuid() == 0 else 0o700
             for directory, mode in ((self.path, passage), (self.run, passage), (self.logs, 0o700), (self.store, 0o700)):
@@ -212,6 +227,14 @@ class Home:
         fresh = not (self.path / "pgdata" / "PG_VERSION").exists()
         if free_megabytes(self.path) < (_MEGABYTES_FOR_A_NEW_CLUSTER if fresh else _MEGABYTES_TO_START):
             raise disk_full(self.path)
+
+
+def _make_parents(path: Path) -> None:
+    """New directories above the data directory: the servers' account, where root lends one, passes through them."""
+    for parent in [above for above in reversed(path.parents) if not above.exists()]:
+        parent.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            parent.chmod(0o711)
 
 
 def _try_writing(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""The private PostgreSQL: one cluster under the data directory, reached by a Unix socket only.
+"""The private PostgreSQL: one cluster under the data directory, reached by a Unix socket and one role only.
 
 A cluster is made beside its place and renamed into it, so a half-made one is never taken for a whole one.
 The caller holds the data directory's lock: a postmaster or pid file found here is a leftover.
@@ -11,17 +11,18 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg
 
 from penstock.embedded import process
 from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full
+from penstock.embedded.postgres_owner import Owner
 from penstock.embedded.sockets import leave, socket_directory
 
 _SETTINGS = {
     "listen_addresses": "",
+    "unix_socket_permissions": "0700",
     "max_connections": "200",
     "shared_buffers": "128MB",
     "password_encryption": "scram-sha-256",
@@ -41,10 +42,12 @@ class EmbeddedPostgres(process.Process):
         self._sockets = socket_directory(home / "run" / "pg")
         self._settings = _SETTINGS | (settings or {})
         self._account = server_account(self.data)
+        self._owner = Owner(home)
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@/postgres?host={quote(str(self._sockets), safe='')}"
+        """For the role that owns the database; nobody can sign in as superuser."""
+        return self._owner.url(self._sockets)
 
     def start(self, *, seconds: float = 60) -> None:
         self.launch()
@@ -63,10 +66,11 @@ class EmbeddedPostgres(process.Process):
             if not (self.data / "PG_VERSION").exists():
                 self._make_cluster(major, programs)
             own(self.data, self._account)
+            self._owner.prepare(self._command(programs), self._account)
         except OSError as failure:
             raise cannot_use(self.data, failure) from failure
         self._process = process.spawn(
-            self._command(programs),
+            [*self._command(programs), "-k", str(self._sockets), *self._owner.options],
             log=self.log,
             account=self._account,
             death_signal=signal.SIGINT,
@@ -120,7 +124,7 @@ class EmbeddedPostgres(process.Process):
         )
 
     def _command(self, programs: Path) -> list[str]:
-        command = [str(programs / "postgres"), "-D", str(self.data), "-k", str(self._sockets)]
+        command = [str(programs / "postgres"), "-D", str(self.data)]
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
         return command

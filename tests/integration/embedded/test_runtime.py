@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from tests.support.terminals import Terminal
 from tests.support.ups import Up
 
 from penstock.embedded import EmbeddedFailure, EmbeddedPostgres, Home
-from penstock.embedded.accounts import Account
+from penstock.embedded.accounts import Account, server_account
 from penstock.embedded.postgres import installed_versions
 
 _TELLING = "import os, signal; print({**os.environ}, flush=True); signal.pause()"
@@ -77,6 +78,28 @@ class TestRunning:
         assert "DIRECT_ENDPOINT" not in told
         assert "BUCKET_PUSH_URL" not in told
         assert not (used_home / "bucket").exists()
+
+    def test_all_that_is_written_is_closed_to_others(self, running):
+        """The data directory and its `run` let the servers' account pass when root starts them, and show nothing."""
+        until((running.home / "redis" / "appendonly.aof").exists)
+        open_to_others = {
+            str(path.relative_to(running.home)): oct(stat.S_IMODE(path.lstat().st_mode))
+            for path in running.home.rglob("*")
+            if not path.is_symlink() and "pgdata" not in path.parts and path.lstat().st_mode & 0o077
+        }
+        passage = {"run": "0o711"} if os.geteuid() == 0 else {}
+        assert open_to_others == passage
+        assert stat.S_IMODE((running.home / "pgdata").stat().st_mode) == 0o700
+
+    def test_a_new_directory_lets_the_servers_pass_through_new_parents(self, directory):
+        previous = os.umask(0o077)
+        try:
+            home = Home(directory / "new" / "deep" / "data")
+            home.prepare()
+        finally:
+            os.umask(previous)
+        account = server_account(home.path / "pgdata")
+        assert account is None or account.can_enter(home.path)
 
     def test_children_are_told_where_they_are(self, running):
         home, log = running.home, running.home / "log" / "worker.log"

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -18,7 +19,9 @@ from tests.support.programs import start_python
 
 from penstock.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis
 from penstock.embedded.accounts import server_account
+from penstock.embedded.postgres import installed_versions
 from penstock.embedded.sockets import socket_directory
+from penstock.kernel.migrations import migrate
 
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "16MB"}
 
@@ -40,6 +43,10 @@ def ask(server: EmbeddedPostgres, query: str):
     with psycopg.connect(server.url, autocommit=True) as connection:
         cursor = connection.execute(query)
         return cursor.fetchone() if cursor.description else None
+
+
+def programs_of(home: Path) -> Path:
+    return installed_versions()[int((home / "pgdata" / "PG_VERSION").read_text())]
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +171,54 @@ class TestStartingPostgres:
                 postgres(home).start()
         finally:
             trap.rmdir()
+
+
+@pytest.fixture(scope="class")
+def server(cluster: Path) -> Iterator[EmbeddedPostgres]:
+    with running(made := postgres(cluster)):
+        yield made
+
+
+class TestTheOwner:
+    """Everything connects as the owner of the database; the superuser cannot sign in at all."""
+
+    def test_it_is_no_superuser_and_runs_no_programs(self, server):
+        rights = "rolsuper, rolcreaterole, rolreplication, rolbypassrls"
+        assert ask(server, f"select {rights} from pg_roles where rolname = current_user") == (False,) * 4
+        for attack in ("copy (select 1) to program 'id'", "select pg_read_file('/etc/passwd')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                ask(server, attack)
+
+    @pytest.mark.parametrize("who", ["postgres:", "postgres:guess", "penstock:", "penstock:guess"])
+    def test_nobody_else_signs_in(self, server, who):
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(f"postgresql://{who}@{server.url.partition('@')[2]}")
+
+    def test_it_can_make_and_migrate_everything(self, server):
+        migrate(server.url)
+        owners = ask(server, "select array_agg(distinct pg_get_userbyid(relowner)) from pg_class where oid > 16384")
+        assert owners == (["penstock"],)
+
+    def test_the_password_is_closed_to_others(self, server, cluster):
+        assert stat.S_IMODE((cluster / "postgres.key").stat().st_mode) == 0o600
+
+    def test_data_that_a_superuser_made_is_handed_over(self, directory):
+        """As of a version before: no such role, tables of the superuser, entry without a password."""
+        with running(server := postgres(directory)):
+            migrate(server.url)
+            ask(server, "insert into audit_log (actor, role, action) values ('a', 'admin', 'kept')")
+        back = ["reassign owned by penstock to postgres", "drop owned by penstock", "drop role penstock"]
+        server._owner._run_alone(server._command(programs_of(directory)), server._account, back)
+        (directory / "postgres.key").unlink()
+        with running(server := postgres(directory)):
+            assert ask(server, "select action from audit_log") == ("kept",)
+            assert ask(server, "insert into audit_log (actor, role, action) values ('b', 'admin', 'new') returning id")
+            owner = "select pg_get_userbyid(relowner) from pg_class where relname = 'audit_log'"
+            assert ask(server, owner) == ("penstock",)
+            assert ask(server, "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'catalog'") == (
+                "penstock",
+            )
+            migrate(server.url)
 
 
 class TestStartingRedis:
