@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.chaos.stage import Stage
+from tests.support.bucket import until
 from tests.support.gateway import Gateway
 from tests.support.tus import Answer, Tus, checksum
 
@@ -72,16 +73,35 @@ class TestKilledAt:
                 offset = tus.patch(path, offset, body, **header).offset
         assert (offset, server.bytes_of(path), server.row(path)["status"]) == (len(WHOLE), WHOLE, "FINISHED")
 
-    def test_joining_can_be_asked_for_again(self, servers_of):
-        server = servers_of()
-        server.start(PENSTOCK_FAILPOINT="upload.joined=kill")
-        tus = server.caller()
+    @pytest.mark.parametrize("point", ["upload.join_reserved", "upload.joined"])
+    def test_joining_can_be_asked_for_again_and_the_reservation_ends(self, servers_of, point: str):
+        room = 3 * len(WHOLE)  # for the parts, one whole, and not two
+        server = servers_of(GW_TUS_BYTES_PER_MERCHANT=str(room))
+        server.start(PENSTOCK_FAILPOINT=f"{point}=kill")
+        tus = server.caller(merchant := f"m-{point}")
         parts = [tus.uploaded(body, upload_concat="partial", upload_metadata=None) for body in (FIRST, SECOND)]
-        before = server.query("select count(*) from tus_uploads")
-        dies(server, lambda: tus.create(upload_concat=f"final;{' '.join(parts)}"))
-        assert server.query("select count(*) from tus_uploads") == before
-        path = tus.created(upload_concat=f"final;{' '.join(parts)}")
+        join = {"upload_concat": f"final;{' '.join(parts)}"}
+        dies(server, lambda: tus.create(**join))
+        [left] = server.query("select * from tus_uploads where merchant_id = %s and concat <> 'partial'", merchant)
+        assert (left["status"], left["received"], left["reserved"]) == ("UPLOADING", 0, len(WHOLE))
+        path = tus.created(**join)
         assert server.bytes_of(path) == WHOLE
+        assert tus.create(**join).refusal == (429, "UPLOAD_SLOTS_FULL")
+        with server.scheduler():
+            server.expire(left["upload_id"])
+            until(lambda: server.file_of(left["upload_id"]) is None, "its bytes are gone")
+        assert server.bytes_of(tus.created(**join)) == WHOLE
+
+    def test_what_was_reserved_for_a_deferred_length_is_gone_on_with(self, servers_of):
+        server = servers_of(GW_TUS_BYTES_PER_MERCHANT=str(len(WHOLE) + 4096))
+        server.start(PENSTOCK_FAILPOINT="upload.written=kill@1")
+        tus = server.caller("m-deferred")
+        path = tus.created()
+        dies(server, lambda: tus.patch(path, 0, FIRST))
+        assert (server.row(path)["received"], server.row(path)["reserved"]) == (0, len(FIRST))
+        assert tus.patch(path, 0, FIRST).offset == len(FIRST)
+        assert tus.patch(path, len(FIRST), SECOND, upload_length=str(len(WHOLE))).offset == len(WHOLE)
+        assert server.row(path)["reserved"] == len(WHOLE)
 
     def test_a_cancelled_upload_stays_cancelled(self, servers_of):
         server = servers_of()

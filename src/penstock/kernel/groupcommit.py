@@ -24,8 +24,10 @@ _FAULTS = (psycopg.Error, ValueError, TypeError)
 class GroupCommit:
     """One per process and purpose."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, order: Callable[[Statement], str] | None = None) -> None:
+        """`order`: statements of a group run sorted by this, where each locks a row that others lock as well."""
         self._database = database
+        self._order = order
         self._crowd = Together(self._run_each, most=_MOST)
 
     async def run(self, query: str, values: Mapping[str, Any]) -> Row:
@@ -33,7 +35,13 @@ class GroupCommit:
         return await self._crowd.ask((query, values))
 
     async def _run_each(self, group: Sequence[Statement]) -> Sequence[Row | Exception]:
-        return await or_each_alone(self._run_group, group)
+        if self._order is None:
+            return await or_each_alone(self._run_group, group)
+        keys = [self._order(statement) for statement in group]
+        ranks = sorted(range(len(group)), key=keys.__getitem__)
+        found = await or_each_alone(self._run_group, [group[rank] for rank in ranks])
+        answers = dict(zip(ranks, found, strict=True))
+        return [answers[number] for number in range(len(group))]
 
     async def _run_group(self, group: Sequence[Statement]) -> Sequence[Row]:
         async with self._database.statement() as connection:

@@ -138,7 +138,7 @@ RULES = {
         "shall not: metadata of parts become the whole's": (
             "TestJoining.test_metadata_of_parts_is_not_that_of_the_whole"
         ),
-        "may: a part is used more than once": "TestJoining.test_a_part_may_come_more_than_once",
+        "may: a part is used more than once": "TestJoining.test_a_part_may_be_used_again_or_is_said_to_be_gone",
         "must: PATCH of a whole is 403 and changes nothing": (
             "TestJoining.test_writing_to_the_whole_is_403_and_changes_nothing"
         ),

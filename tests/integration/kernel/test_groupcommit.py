@@ -43,6 +43,17 @@ class TestSharing:
         assert await ids(database) == [7]
 
 
+class TestOrder:
+    async def test_statements_run_in_the_order_of_what_they_lock_and_answers_come_as_asked(self, group, database):
+        sorting = GroupCommit(database, order=lambda statement: f"{statement[1]['id']:03}")
+        asked = [n * 37 % 64 for n in range(64)]
+        rows = await asyncio.gather(*(sorting.run(_INSERT, {"id": n}) for n in asked))
+        assert [row["id"] for row in rows] == asked
+        async with database.transaction() as tx:
+            made = await fetch_all(tx, "select id from sharing order by ctid")
+        assert [row["id"] for row in made] == sorted(asked)
+
+
 class TestFaults:
     async def test_a_fault_hits_only_the_one_that_has_it(self, group, database):
         await group.run(_INSERT, {"id": 5})

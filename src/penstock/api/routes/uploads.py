@@ -145,7 +145,9 @@ async def ask_offset(request: Request) -> Response:
             _parameter("Upload-Length", "1048576", "Of an upload that began without"),
         ],
         "requestBody": {"required": True, **_BODY},
-        **may_fail_with(*_ONE, *_WRITING, error_codes.OFFSET_MISMATCH, error_codes.UPLOAD_FINAL),
+        **may_fail_with(
+            *_ONE, *_WRITING, error_codes.OFFSET_MISMATCH, error_codes.UPLOAD_FINAL, error_codes.UPLOAD_SLOTS_FULL
+        ),
     },
 )  # fmt: skip
 async def append_bytes(request: Request) -> Response:

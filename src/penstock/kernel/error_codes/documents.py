@@ -163,8 +163,8 @@ UPLOAD_STALLED = _row("UPLOAD_STALLED", Kind.INVALID, _W,
     "数据传输中断，连接已关闭", "No data came for too long, so the connection was closed",
     "已收到的数据已保存，请用 HEAD 查询偏移量后续传", "What arrived is kept: ask for the offset with HEAD and go on", retryable=True)
 UPLOAD_SLOTS_FULL = _row("UPLOAD_SLOTS_FULL", Kind.UNAVAILABLE, _W,
-    "未完成的上传过多", "Too many uploads are unfinished",
-    "请先完成或取消已有的上传", "Finish or cancel some of them first", retryable=True)
+    "上传过多，或占用的空间已达上限", "There are too many uploads, or they take too much space",
+    "请先完成、提交或取消部分已有的上传", "Finish, use or cancel some of them first", retryable=True)
 # --- review (codes and statuses never change) --------------------------------------------------------------
 TASK_ALREADY_LOCKED = _row("TASK_ALREADY_LOCKED", Kind.CONFLICT, _W,
     "任务已被他人领取", "Someone else has taken this task",

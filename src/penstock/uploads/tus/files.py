@@ -20,6 +20,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SYNC_FILE_RANGE_WRITE = 2
 _WORTH_STARTING = 256 * 1024
 _MOST_BUFFERS = 512  # what one pwritev takes everywhere
+_COPIED_AT_ONCE = 64 << 20
+_MODE = 0o600  # no other account of the machine reads what merchants send
 
 
 def _find_start_writing() -> Callable[[int, int, int, int], int] | None:
@@ -60,7 +62,7 @@ class DataFile:
             try:
                 return cls(path, os.open(path, flags), new=False)
             except FileNotFoundError:
-                return cls(path, os.open(path, flags | os.O_CREAT, 0o640), new=True)
+                return cls(path, os.open(path, flags | os.O_CREAT, _MODE), new=True)
 
     def try_lock(self) -> bool:
         """True when the lock is ours and the file is still the one at its path."""
@@ -94,9 +96,10 @@ class DataFile:
         with disk_faults():
             os.ftruncate(self._descriptor, size)
 
-    def write(self, buffers: Sequence[bytes], position: int) -> None:
-        """All of it, at this position, or an error."""
+    def write(self, buffers: Sequence[bytes], position: int, keep_free: int = 0) -> None:
+        """All of it, at this position, or an error: DISK_FULL also if less than `keep_free` bytes would be left."""
         with disk_faults():
+            _check_room(self._descriptor, sum(map(len, buffers)) + keep_free)
             begin = position
             for start in range(0, len(buffers), _MOST_BUFFERS):
                 position = self._write_some(buffers[start : start + _MOST_BUFFERS], position)
@@ -146,31 +149,46 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def join(parts: Sequence[tuple[Path, int]], target: Path) -> None:
+def beside(path: Path) -> Path:
+    """Where a data file is written that will take the place of `path`."""
+    return path.with_name(f"{path.name}.new")
+
+
+def join(parts: Sequence[tuple[Path, int]], target: Path, keep_free: int) -> None:
     """Write the first so many bytes of each part, one after the other, into a new file that replaces `target`."""
-    beside = target.with_name(f"{target.name}.new")
+    new = beside(target)
     with disk_faults():
+        made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
         try:
-            with beside.open("wb", buffering=0) as made:
-                for path, size in parts:
-                    with path.open("rb", buffering=0) as part:
-                        _copy(part.fileno(), made.fileno(), size)
-                os.fsync(made.fileno())
-            beside.replace(target)
+            for path, size in parts:
+                with path.open("rb", buffering=0) as part:
+                    _copy(part.fileno(), made, size, keep_free)
+            os.fsync(made)
+            new.replace(target)
             sync_directory(target.parent)
         except BaseException:
             with suppress(OSError):
-                beside.unlink()
+                new.unlink()
             raise
+        finally:
+            os.close(made)
 
 
-def _copy(source: int, target: int, size: int) -> None:
+def _copy(source: int, target: int, size: int, keep_free: int = 0) -> None:
     position = 0
     while position < size:
-        copied = os.sendfile(target, source, position, min(size - position, 64 << 20))
+        piece = min(size - position, _COPIED_AT_ONCE)
+        _check_room(target, piece + keep_free)
+        copied = os.sendfile(target, source, position, piece)
         if copied == 0:
             raise OSError(errno.EIO, "a data file is shorter than its offset")
         position += copied
+
+
+def _check_room(descriptor: int, needed: int) -> None:
+    disk = os.fstatvfs(descriptor)
+    if disk.f_bavail * disk.f_frsize < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def place(file: Path, target: Path) -> int:

@@ -145,6 +145,8 @@ def parse_concat(text: str | None) -> tuple[str, list[str]]:
         match = _UPLOAD_URL.fullmatch(url)
         if match is None:
             raise invalid("Upload-Concat", "names something that is no address of an upload")
+        if match[1] in parts:  # a short request would make us write a file of any size
+            raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=match[1], reason="it is named more than once")
         parts.append(match[1])
     if not 1 <= len(parts) <= _MOST_PARTS:
         raise invalid("Upload-Concat", f"a final upload has 1 to {_MOST_PARTS} parts")

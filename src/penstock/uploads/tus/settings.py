@@ -41,6 +41,14 @@ class UploadSettings(SettingsGroup):
         gt=0,
         description="Disk that a merchant's uploads may take until they become jobs or expire",
     )
+    tus_free_space_percent: PositiveInt = Field(
+        50, le=100, description="A merchant's uploads may also take no more than this share of what is free on the disk"
+    )
+    tus_keep_free_bytes: ByteSize = Field(
+        ByteSize(512 * 1024**2),
+        ge=0,
+        description="Uploads leave so much of the disk to others: a database may be on it",
+    )
     tus_public_url: str = Field(
         "", description="Address of this server as clients see it, for Location; empty: a path, which any proxy keeps"
     )

@@ -11,6 +11,8 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query, move, move_query
 from penstock.uploads.tus.states import UPLOAD, UploadStatus
 
+_BLOCK = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -25,6 +27,7 @@ class Upload:
     concat: str
     length: int | None
     received: int
+    reserved: int
     lease_owner: str | None
     leased_until: datetime | None
     lease_token: int
@@ -73,35 +76,70 @@ async def find_all(tx: Tx, upload_ids: Sequence[str]) -> dict[str, Upload]:
     return {row["upload_id"]: _upload(row) for row in rows}
 
 
+def charge(size: int) -> int:
+    """What a file of this size takes of the disk: at least a block."""
+    return max(size, _BLOCK)
+
+
 _BEGIN = (
     "insert into tus_uploads (upload_id, merchant_id, created_by, status, filename, metadata, concat, length, received,"
-    " expires_at, finished_at)"
+    " reserved, expires_at, finished_at)"
     " select %(id)s, %(merchant_id)s, %(created_by)s, %(target)s, %(filename)s, %(metadata)s, %(concat)s,"
-    " %(length)s::bigint, %(received)s, %(expires_at)s, %(finished_at)s::timestamptz"
-    " where (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING') < %(slots)s"
+    " %(length)s::bigint, %(received)s, %(reserved)s, %(expires_at)s, %(finished_at)s::timestamptz"
+    " where case when (select count(*) from tus_uploads where merchant_id = %(merchant_id)s and status = 'UPLOADING')"
+    "   < %(slots)s then tus_reserve(%(merchant_id)s, %(reserved)s::bigint, %(quota)s::bigint) else false end"
     " on conflict do nothing returning *"
 )
 
 
-def begin_query(upload: Upload, *, slots: int) -> Query:
-    """Record a new upload in its first state; no row when the merchant has too many unfinished ones, or it is there."""
+def begin_query(upload: Upload, *, slots: int, quota: int) -> Query:
+    """Record a new upload in its first state; no row when the merchant has too many or too much, or it is there."""
     values = {
         "created_by": upload.created_by, "filename": upload.filename, "metadata": upload.metadata,
-        "concat": upload.concat, "length": upload.length, "received": upload.received,
-        "expires_at": upload.expires_at, "finished_at": upload.finished_at, "slots": slots,
+        "concat": upload.concat, "length": upload.length, "received": upload.received, "reserved": upload.reserved,
+        "expires_at": upload.expires_at, "finished_at": upload.finished_at, "slots": slots, "quota": quota,
     }  # fmt: skip
     return enter_query(UPLOAD, _step(upload, None, upload.status, "created"), _BEGIN, values)
 
 
-async def declare_length(tx: Tx, upload: Upload, length: int) -> Upload | None:
-    """The length of an upload that began without one; None when somebody was quicker."""
+def reserve_query(upload: Upload, size: int, *, quota: int, length: int | None = None) -> Query:
+    """Reserve so much for an upload that began without a length, and note the length if it is known now.
+
+    No row when the quota does not allow it, or when this writer may not write any more.
+    """
+    text = (
+        "update tus_uploads set reserved = %(size)s, length = %(length)s::bigint where upload_id = %(id)s"
+        " and status = 'UPLOADING' and length is null and received <= %(size)s and reserved = %(had)s"
+        " and lease_token = %(token)s and tus_reserve(merchant_id, %(more)s::bigint, %(quota)s::bigint) returning *"
+    )
+    values = {"id": upload.upload_id, "size": size, "length": length, "had": upload.reserved}
+    return text, {**values, "token": upload.lease_token, "more": size - upload.reserved, "quota": quota}
+
+
+async def unfinished(tx: Tx, merchant_id: str) -> int:
+    """How many slots the merchant's uploads take."""
     row = await fetch_one(
         tx,
-        "update tus_uploads set length = %s where upload_id = %s and length is null and received <= %s"
-        " and status = 'UPLOADING' returning *",
-        (length, upload.upload_id, length),
+        "select count(*) as found from tus_uploads where merchant_id = %s and status = 'UPLOADING'",
+        (merchant_id,),
     )
-    return _upload(row) if row else None
+    return int(row["found"]) if row else 0
+
+
+async def recount(tx: Tx, merchant_id: str) -> None:
+    """Take what has ended off the sum of a merchant's reservations.
+
+    The sum and the rows are read in one snapshot, and only their difference is taken off: what is reserved while this
+    runs stays counted. `recounts` sees to it that two of them do not take off the same.
+    """
+    await tx.execute(
+        "with seen as (select held_bytes, recounts, (select coalesce(sum(greatest(reserved, received, length)), 0)"
+        "   from tus_uploads where merchant_id = %(id)s and status in ('UPLOADING', 'FINISHED')) as used"
+        "   from tus_quotas where merchant_id = %(id)s)"
+        " update tus_quotas kept set held_bytes = kept.held_bytes - (seen.held_bytes - seen.used),"
+        " recounts = kept.recounts + 1 from seen where merchant_id = %(id)s and kept.recounts = seen.recounts",
+        {"id": merchant_id},
+    )
 
 
 def advance_query(upload: Upload, received: int, expires_at: datetime) -> Query:
@@ -117,8 +155,10 @@ def advance_query(upload: Upload, received: int, expires_at: datetime) -> Query:
 
 def finish_query(upload: Upload, received: int, now: datetime, expires_at: datetime) -> Query:
     """Move the offset to the end; no row when that is not ours to do any more."""
-    changes = {"received": received, "finished_at": now, "expires_at": expires_at, "lease_owner": None,
-               "leased_until": None}  # fmt: skip
+    changes = {
+        "received": received, "reserved": charge(received), "finished_at": now, "expires_at": expires_at,
+        "lease_owner": None, "leased_until": None,
+    }  # fmt: skip
     guards = {"received": upload.received, "lease_token": upload.lease_token}
     step = _step(upload, UploadStatus.UPLOADING, UploadStatus.FINISHED, "uploaded", changes=changes, guards=guards)
     return move_query(UPLOAD, step)
@@ -190,14 +230,9 @@ async def expire(tx: Tx, upload: Upload) -> None:
 
 
 async def held_bytes(tx: Tx, merchant_id: str) -> int:
-    """What the merchant's uploads take, or will when they are whole."""
-    row = await fetch_one(
-        tx,
-        "select coalesce(sum(coalesce(length, received)), 0)::bigint as held from tus_uploads"
-        " where merchant_id = %s and status in ('UPLOADING', 'FINISHED')",
-        (merchant_id,),
-    )
-    return int(row["held"]) if row else 0
+    """What the merchant's uploads take, or will when they are whole; what has just ended may be among it."""
+    row = await fetch_one(tx, "select held_bytes from tus_quotas where merchant_id = %s", (merchant_id,))
+    return int(row["held_bytes"]) if row else 0
 
 
 async def due(tx: Tx, limit: int) -> list[Upload]:

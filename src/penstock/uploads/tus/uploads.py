@@ -8,9 +8,10 @@ import secrets
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,8 +19,7 @@ import structlog
 
 from penstock.kernel import error_codes
 from penstock.kernel.clock import Clock
-from penstock.kernel.db import Database
-from penstock.kernel.disk import free_bytes
+from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
 from penstock.kernel.groupcommit import GroupCommit
@@ -27,6 +27,7 @@ from penstock.kernel.identity import Caller
 from penstock.uploads.tus import files, metrics, protocol, store
 from penstock.uploads.tus.files import DataFile
 from penstock.uploads.tus.protocol import Checksum
+from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
@@ -36,9 +37,8 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 _THREADS = 32
 _KEPT_AFTER_JOINING = timedelta(hours=1)
-_LARGE = 64 << 20
+_JOINING = timedelta(hours=1)  # a reservation for a join that was killed ends after this
 _JOINS = 2  # copying a large file takes a thread for long; the others must not wait for it
-_SPARE_BYTES = 64 << 20  # a disk is called full before it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,9 @@ class Uploads:
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
         self._joins = ThreadPoolExecutor(_JOINS, thread_name_prefix="joins")
         self._ledger = GroupCommit(database)
-        self._room = (0, float("-inf"))  # free bytes, and when that was
-        self._desk = Desk(
-            database, self._ledger, settings, clock, name, threads, asyncio.get_running_loop().create_future()
-        )
+        self._quota = Quota(database, settings, clock, self.directory)
+        stopping = asyncio.get_running_loop().create_future()
+        self._desk = Desk(database, self._ledger, self._quota, settings, clock, name, threads, stopping)
 
     def interrupt(self) -> None:
         """Requests under way count what they have and end; clients come back to another instance, or later."""
@@ -94,6 +93,7 @@ class Uploads:
     async def discard(self, upload_id: str) -> None:
         """Remove the bytes of an upload that has ended."""
         await self.in_thread(files.remove, self.path(upload_id))
+        await self.in_thread(files.remove, files.beside(self.path(upload_id)))
 
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,8 +104,12 @@ class Uploads:
         metadata = protocol.parse_metadata(wish.metadata)
         partial = kind == "partial"
         name = protocol.clean_name(metadata.get("filename", "")) if partial else protocol.file_name(metadata)
-        await self._check_room(caller.merchant_id, wish.length)
-        return await self._begin(self._new(caller, wish, name))
+        self._quota.check_size(wish.length or 0)
+        upload = self._new(caller, wish, name)
+        await self._quota.begin(upload)
+        if upload.length == 0:
+            return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
+        return upload
 
     def _new(self, caller: Caller, wish: Wish, filename: str) -> Upload:
         now = self._clock.now()
@@ -113,61 +117,49 @@ class Uploads:
             upload_id=f"upl_{secrets.token_urlsafe(16)[:21]}",
             merchant_id=caller.merchant_id, created_by=caller.user_id, status=UploadStatus.UPLOADING,
             filename=filename, metadata=wish.metadata, concat=wish.concat or "", length=wish.length, received=0,
-            lease_owner=None, leased_until=None, lease_token=0, created_at=now,
+            reserved=store.charge(wish.length or 0), lease_owner=None, leased_until=None, lease_token=0, created_at=now,
             expires_at=now + self.settings.tus_expiry_hours, finished_at=None,
         )  # fmt: skip
 
-    async def _begin(self, upload: Upload) -> Upload:
-        slots = self.settings.tus_slots_per_merchant
-        if await self._ledger.run(*store.begin_query(upload, slots=slots)) is None:
-            raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, slots=slots, retry_after=60)
-        if upload.length == 0:
-            return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
-        return upload
-
-    async def _check_room(self, merchant_id: str, length: int | None) -> None:
-        if length is not None and length > self.settings.largest:
-            raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, limit_bytes=self.settings.largest)
-        free = self._free_bytes()
-        if free < (length or 0) + _SPARE_BYTES:
-            raise PenstockError(error_codes.DISK_FULL, free_bytes=free, needed_bytes=(length or 0) + _SPARE_BYTES)
-        if (length or 0) >= _LARGE:  # small ones add up slowly, and the slots hold them
-            async with self._database.statement() as tx:
-                held = await store.held_bytes(tx, merchant_id)
-            if held + (length or 0) > self.settings.tus_bytes_per_merchant:
-                limit = int(self.settings.tus_bytes_per_merchant)
-                raise PenstockError(error_codes.UPLOAD_SLOTS_FULL, held_bytes=held, limit_bytes=limit, retry_after=60)
-
-    def _free_bytes(self) -> int:
-        """As of a second ago at the most: asking the disk for every small upload would cost more than the upload."""
-        now = self._clock.monotonic()
-        if now - self._room[1] > 1.0:
-            self._room = (free_bytes(self.directory), now)
-        return self._room[0]
-
     async def _join(self, caller: Caller, wish: Wish, part_ids: Sequence[str]) -> Upload:
-        """A final upload is made of finished parts, whose bytes are copied in their order."""
+        """A final upload is made of finished parts, whose bytes are copied in their order, once its row is there."""
         name = protocol.file_name(protocol.parse_metadata(wish.metadata))
         async with self._database.statement() as tx:
             found = await store.find_all(tx, part_ids)
         parts = [_joinable(found.get(part_id), part_id, caller.merchant_id) for part_id in part_ids]
         length = sum(part.received for part in parts)
-        await self._check_room(caller.merchant_id, length)
-        now = self._clock.now()
+        self._quota.check_size(length)
         upload = replace(
-            self._new(caller, wish, name), status=UploadStatus.FINISHED, length=length, received=length,
-            finished_at=now, expires_at=now + self.settings.tus_finished_hours,
+            self._new(caller, replace(wish, length=length), name), expires_at=self._clock.now() + _JOINING
         )  # fmt: skip
+        await self._quota.begin(upload)
+        reach("upload.join_reserved")
+        try:
+            return await self._joined(upload, parts)
+        except BaseException:
+            await finished(asyncio.ensure_future(self._give_up(upload, caller)))
+            raise
+
+    async def _joined(self, upload: Upload, parts: Sequence[Upload]) -> Upload:
         sources = [(self.path(part.upload_id), part.received) for part in parts]
-        joining = asyncio.get_running_loop().run_in_executor(
-            self._joins, files.join, sources, self.path(upload.upload_id)
-        )
-        await finished(joining)
+        copy = partial(files.join, sources, self.path(upload.upload_id), self.settings.tus_keep_free_bytes)
+        await finished(asyncio.get_running_loop().run_in_executor(self._joins, copy))
         reach("upload.joined")
+        now, length = self._clock.now(), upload.length or 0
         async with self._database.transaction() as tx:
-            await tx.execute(*store.begin_query(upload, slots=1 << 30))
-            await store.expire_soon(tx, part_ids, now + _KEPT_AFTER_JOINING)
-        return upload
+            query = store.finish_query(upload, length, now, now + self.settings.tus_finished_hours)
+            whole = store.from_row(await fetch_one(tx, *query))
+            if whole is None:
+                raise PenstockError(error_codes.UPLOAD_GONE, upload_id=upload.upload_id)
+            await store.expire_soon(tx, [part.upload_id for part in parts], now + _KEPT_AFTER_JOINING)
+        return whole
+
+    async def _give_up(self, upload: Upload, caller: Caller) -> None:
+        """Cancels a join that failed. If that fails too, it expires; if the join was recorded after all, it stays."""
+        with suppress(PenstockError):
+            async with self._database.statement() as tx:
+                await store.cancel(tx, upload, caller.user_id)
+            await self.discard(upload.upload_id)
 
     async def take_in(self, caller: Caller, upload_id: str, filename: str, file: Path) -> None:
         """A whole file that came another way, synced and in our directory, is that upload from now on; again: too."""
@@ -179,7 +171,7 @@ class Uploads:
             status=UploadStatus.FINISHED, received=size, finished_at=now,
             expires_at=now + self.settings.tus_finished_hours,
         )  # fmt: skip
-        await self._ledger.run(*store.begin_query(upload, slots=1 << 30))
+        await self._quota.begin_placed(upload)
 
     # ── ask ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,7 +260,7 @@ class Uploads:
                 await store.suspect(tx, upload, patience)
                 raise fenced_off(upload)
         path = self.path(upload.upload_id)
-        copy = await self.in_thread(DataFile.open, path.with_name(f"{path.name}.new"))
+        copy = await self.in_thread(DataFile.open, files.beside(path))
         try:
             await self._move_to(copy, upload)
         except BaseException:
@@ -309,9 +301,7 @@ class Uploads:
             await self.in_thread(file.cut, upload.received)
 
     async def _declare(self, upload: Upload, length: int) -> Upload:
-        await self._check_room(upload.merchant_id, length)
-        async with self._database.statement() as tx:
-            declared = await store.declare_length(tx, upload, length)
+        declared = await self._quota.declare(upload, length)
         if declared is None:
             raise fenced_off(upload)
         return declared

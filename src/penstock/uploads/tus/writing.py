@@ -43,6 +43,7 @@ from penstock.kernel.groupcommit import GroupCommit
 from penstock.uploads.tus import metrics, store
 from penstock.uploads.tus.files import DataFile
 from penstock.uploads.tus.protocol import Checksum
+from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
@@ -70,6 +71,7 @@ class Desk:
 
     database: Database
     ledger: GroupCommit  # offsets of many uploads are counted in one commit
+    quota: Quota
     settings: UploadSettings
     clock: Clock
     name: str
@@ -164,12 +166,21 @@ class Writer:
         limit = self._upload.length if self._upload.length is not None else self._desk.settings.largest
         if arrived > limit:
             raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=limit)
+        if arrived > self._upload.reserved and self._upload.length is None:
+            await self._reserve(arrived)
         self._gathered.append(piece)
         self._gathered_bytes += len(piece)
         metrics.BYTES.inc(len(piece))
         if self._gathered_bytes >= _GATHERED or len(self._gathered) >= _GATHERED_PIECES:
             await self._write()
         await self._record_if_due()  # also when little came: a trickle is counted as often as a flood
+
+    async def _reserve(self, arrived: int) -> None:
+        """For an upload whose length nobody has said: disk is reserved as it grows."""
+        reserved = await self._desk.quota.extend(self._upload, arrived)
+        if reserved is None:
+            raise fenced_off(self._upload)
+        self._upload = reserved
 
     # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -194,7 +205,7 @@ class Writer:
         """In a thread. After a failure nothing more counts: a disk that failed to sync once may claim success later."""
         try:
             if buffers:
-                self._file.write(buffers, position)
+                self._file.write(buffers, position, self._desk.settings.tus_keep_free_bytes)
             if self._checksum is not None:
                 self._checksum.update(buffers)
             reach("upload.written")
