@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 from google.cloud import storage
@@ -56,12 +58,20 @@ class BucketClient:
         more = {"expiration": timedelta(minutes=15), "method": "RESUMABLE", **more}
         return blob.generate_signed_url(version="v4", headers=dict(headers or {}), **more)
 
-    def begin(self, name: str, *, generation_match: str | None = "0", content_type: str = "video/mp4") -> str:
-        """A session, as a phone begins one."""
+    def begin(
+        self, name: str, *, generation_match: str | None = "0", content_type: str = "video/mp4",
+        most: int | None = None,
+    ) -> str:  # fmt: skip
+        """A session, as a phone begins one; for `most` bytes, if the signer says so."""
         headers = {"content-type": content_type}
+        if most is not None:
+            headers["x-goog-content-length-range"] = f"0,{most}"
         if generation_match is not None:
             headers["x-goog-if-generation-match"] = generation_match
-        answer = self.http.post(self.signed(name, headers), headers={**headers, "x-goog-resumable": "start"})
+        return self.begin_at(self.signed(name, headers), headers)
+
+    def begin_at(self, signed: str, headers: dict[str, str] | None = None) -> str:
+        answer = self.http.post(signed, headers={**(headers or {}), "x-goog-resumable": "start"})
         assert answer.status_code == 201, answer.text
         return answer.headers["location"]
 
@@ -74,6 +84,14 @@ class BucketClient:
 
     def send(self, name: str, content: bytes) -> httpx.Response:
         return self.put(self.begin(name), content)
+
+    def trickle(self, method: str, target: str, *headers: str) -> socket.socket:
+        """A request whose chunked body does not end; the caller sends what it likes."""
+        parts = urlsplit(self.address)
+        connection = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=20)
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {parts.netloc}", "Transfer-Encoding: chunked", *headers]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        return connection
 
     def token(self) -> str:
         from google.auth.transport.requests import Request

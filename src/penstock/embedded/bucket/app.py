@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 import msgspec
 import structlog
 
-from penstock.embedded.bucket.body import Body, HungUpOn, Receive, SenderGone
+from penstock.embedded.bucket.body import Body, HungUpOn, Patience, Receive, SenderGone
 from penstock.embedded.bucket.json_api import answer_json
 from penstock.embedded.bucket.keys import Keys
 from penstock.embedded.bucket.place import BucketPlace
@@ -34,12 +34,18 @@ class BucketApp:
     def __init__(self, place: BucketPlace, keys: Keys) -> None:
         self._place = place
         self._published = keys.published()
+        limits = place.settings
+        self._patience = Patience(
+            limits.idle_seconds.total_seconds(),
+            limits.body_seconds.total_seconds(),
+            limits.drain_seconds.total_seconds(),
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = Body(receive, self._place.settings.idle_seconds.total_seconds())
+        body = Body(receive, self._patience)
         with self._under_way(), contextlib.suppress(SenderGone):
             answer = await self._answered(scope, body)
             with contextlib.suppress(HungUpOn):
@@ -70,7 +76,7 @@ class BucketApp:
         if path == "/oauth2/v3/certs":
             return as_json(self._published, cache_control="public, max-age=300")
         if path == "/token" and request.method == "POST":
-            return as_json(self._place.tokens.grant(await request.body.whole(_LONGEST_FORM)))
+            return as_json(self._place.tokens.grant(await _form(request)))
         if path == "/_/faults" and self._place.settings.fault_switches:
             return await self._order_faults(request)
         route: Callable[[BucketPlace, Request], Awaitable[Answer]] = (
@@ -96,6 +102,15 @@ class BucketApp:
             yield
         finally:
             self._tasks.discard(task)
+
+
+async def _form(request: Request) -> bytes:
+    """What anybody may send us: nothing is read before its length is known and small."""
+    if request.content_length is None:
+        raise Refusal(411, "LengthRequired", "Content-Length is missing.")
+    if request.content_length > _LONGEST_FORM:
+        raise Refusal(413, "EntityTooLarge", f"This body may have {_LONGEST_FORM} bytes at the most.")
+    return await request.body.whole(_LONGEST_FORM)
 
 
 def _refused(refusal: Refusal, *, is_json: bool) -> Answer:

@@ -1,7 +1,9 @@
 """A request's body, piece by piece, never whole; a sender that goes away or falls silent is an answer too."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.embedded.bucket.refusals import Refusal
@@ -18,12 +20,21 @@ class HungUpOn(Exception):
     """The sender was silent for too long, or somebody else goes on with what it was doing, or we stop."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a sender is waited for, in seconds. One that never falls silent would be waited for without end."""
+
+    idle: float  # for the next bytes
+    whole: float  # for all of a body that is small by its nature
+    drain: float  # for the rest of a body that nobody wants
+
+
 class Body:
     """One reader at a time."""
 
-    def __init__(self, receive: Receive, idle_seconds: float) -> None:
+    def __init__(self, receive: Receive, patience: Patience) -> None:
         self._receive = receive
-        self._idle = idle_seconds
+        self._patience = patience
         self._waiting: asyncio.Timeout | None = None
         self._hung_up = False
         self.ended = False
@@ -39,17 +50,29 @@ class Body:
     async def whole(self, most: int) -> bytes:
         """For what is small by its nature."""
         taken = bytearray()
-        while piece := await self.next():
-            taken += piece
-            if len(taken) > most:
-                raise Refusal(413, "EntityTooLarge", f"This body may have {most} bytes at the most.")
+        async with self.within(self._patience.whole):
+            while piece := await self.next():
+                taken += piece
+                if len(taken) > most:
+                    raise Refusal(413, "EntityTooLarge", f"This body may have {most} bytes at the most.")
         return bytes(taken)
 
     async def drain(self) -> None:
         """Before an early answer: many clients read it only after they have sent everything."""
         drained = 0
-        while drained < _MOST_TO_DRAIN and (piece := await self.next()):
-            drained += len(piece)
+        async with self.within(self._patience.drain):
+            while drained < _MOST_TO_DRAIN and (piece := await self.next()):
+                drained += len(piece)
+
+    @asynccontextmanager
+    async def within(self, seconds: float | None = None) -> AsyncIterator[None]:
+        """HungUpOn when the block takes longer, however often bytes come; by default as long as `whole` may take."""
+        try:
+            async with asyncio.timeout(self._patience.whole if seconds is None else seconds):
+                yield
+        except TimeoutError:
+            self._hung_up = True
+            raise HungUpOn from None
 
     def hang_up(self) -> None:
         """Whoever reads stops reading."""
@@ -61,7 +84,7 @@ class Body:
         if self._hung_up:
             raise HungUpOn
         try:
-            async with asyncio.timeout(self._idle) as self._waiting:
+            async with asyncio.timeout(self._patience.idle) as self._waiting:
                 message = await self._receive()
         except TimeoutError:
             self._hung_up = True

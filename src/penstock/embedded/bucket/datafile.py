@@ -11,15 +11,15 @@ import google_crc32c
 from penstock.embedded.bucket.ledger import Bytes
 
 _PIECE = 1024 * 1024
-SPARE_BYTES = 64 * 1024 * 1024  # of the disk are left to others: the database may be on it
 
 
 class DataFile:
     """Open for writing; `size` bytes of it are ours, and what lies behind them is cut off."""
 
-    def __init__(self, path: Path, *, whole: int | None = None) -> None:
-        """`whole`: go on with what is there, as far as it is a multiple of this."""
+    def __init__(self, path: Path, *, keep_free: int, whole: int | None = None) -> None:
+        """`whole`: go on with what is there, as far as it is a multiple of this. `keep_free`: bytes of the disk."""
         self.name = path.name
+        self._keep_free = keep_free
         self.size = 0
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._crc = 0
@@ -35,7 +35,7 @@ class DataFile:
 
     def append(self, piece: bytes) -> None:
         disk = os.fstatvfs(self._descriptor)
-        if disk.f_bavail * disk.f_frsize < len(piece) + SPARE_BYTES:
+        if disk.f_bavail * disk.f_frsize < len(piece) + self._keep_free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         rest, at = memoryview(piece), self.size
         self._dirty = True

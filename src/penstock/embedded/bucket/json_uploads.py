@@ -1,6 +1,7 @@
 """Uploads by the JSON API: in one request (media, multipart) or as a session (resumable)."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from penstock.embedded.bucket.datafile import DataFile
 from penstock.embedded.bucket.descriptions import Description, read_description, wish_for
@@ -43,7 +44,8 @@ async def _begin(place: BucketPlace, request: Request, bucket: str) -> Answer:
 
 async def _multipart(place: BucketPlace, request: Request, bucket: str) -> Answer:
     parts = TwoParts(request.body, request.headers.get("content-type", ""))
-    told = read_description(await parts.description())
+    async with request.body.within():
+        told = read_description(await parts.description())
     wish = wish_for(request, bucket, told, parts.media_type)
     return resource(await _at_once(place, wish, parts.next_piece), place.address(request))
 
@@ -56,7 +58,7 @@ async def _media(place: BucketPlace, request: Request, bucket: str) -> Answer:
 async def _at_once(place: BucketPlace, wish: Wish, next_piece: Callable[[], Awaitable[bytes]]) -> StoredObject:
     """No session: what does not come whole leaves nothing."""
     name = place.shelf.new_data()
-    file = await in_thread(DataFile, place.shelf.data(name))
+    file = await in_thread(partial(DataFile, place.shelf.data(name), keep_free=place.settings.keep_free_bytes))
     try:
         while piece := await next_piece():
             _refuse_too_large(place, file.size + len(piece))

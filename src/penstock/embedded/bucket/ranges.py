@@ -7,6 +7,7 @@ from penstock.embedded.bucket.refusals import Refusal, malformed
 
 QUANTUM = 256 * 1024
 _CONTENT = re.compile(r"bytes (?:(?P<all>\*)|(?P<first>\d{1,18})-(?P<last>\d{1,18}|\*))/(?P<total>\d{1,18}|\*)")
+_LENGTHS = re.compile(r"(?P<least>\d{1,18}),(?P<most>\d{1,18})")
 _WANTED = re.compile(r"bytes=(?:(?P<first>\d{1,18})-(?P<last>\d{0,18})|-(?P<suffix>\d{1,18}))")
 
 
@@ -44,6 +45,16 @@ def read_content_range(text: str | None, content_length: int | None) -> Arriving
     if content_length is not None and content_length != length:
         raise malformed("Content-Length and Content-Range contradict each other.")
     return Arriving(start, length, total)
+
+
+def read_length_range(text: str | None) -> tuple[int, int | None]:
+    """How many bytes an object has at the least and at the most: x-goog-content-length-range."""
+    if text is None:
+        return 0, None
+    found = _LENGTHS.fullmatch(text.strip())
+    if found is None or int(found["least"]) > int(found["most"]):
+        raise malformed("x-goog-content-length-range cannot be read.")
+    return int(found["least"]), int(found["most"])
 
 
 def read_range(text: str | None, size: int) -> tuple[int, int] | None:

@@ -56,6 +56,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     generation_match: int | None = None
     md5: str | None = None  # what it must turn out to have
     crc32c: str | None = None
+    least: int = 0  # bytes, as whoever signed the address has said
+    most: int | None = None
 
 
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """Why a request is not done, in the words and numbers that clients of Google's bucket know."""
 
+TOO_LARGE = "EntityTooLarge"
+
 
 class Refusal(Exception):
     """`code` is for programs, `message` for people; neither holds anything that was signed."""
@@ -35,5 +37,9 @@ def try_again(message: str) -> Refusal:
     return Refusal(503, "ServiceUnavailable", message)
 
 
+def too_small(least: int) -> Refusal:
+    return Refusal(400, "EntityTooSmall", f"This object has {least} bytes at the least.")
+
+
 def too_large(most: int) -> Refusal:
-    return Refusal(400, "EntityTooLarge", f"An object may have {most} bytes at the most.")
+    return Refusal(400, TOO_LARGE, f"This object may have {most} bytes at the most.")

@@ -13,6 +13,7 @@ from penstock.embedded.bucket.keys import SIGNER, prepare_keys
 from penstock.embedded.bucket.ledger import Ledger
 from penstock.embedded.bucket.place import BucketPlace
 from penstock.embedded.bucket.pushing import Pusher
+from penstock.embedded.bucket.quarantine import Quarantine
 from penstock.embedded.bucket.sessions import Sessions
 from penstock.embedded.bucket.settings import BucketSettings
 from penstock.embedded.bucket.shelf import Shelf
@@ -27,7 +28,6 @@ from penstock.kernel.runtime import RuntimeSettings
 log = structlog.get_logger(__name__)
 _BACKLOG = 1024
 _CONCURRENT = 4096
-_SECONDS_BETWEEN_SWEEPS = 600.0
 
 
 def bucket_directory(settings: BucketSettings, home: Path) -> Path:
@@ -64,7 +64,8 @@ class BucketServer:
                 Tokens(keys, self.address, self._clock), self._clock, self._faults,
             )  # fmt: skip
             async with asyncio.TaskGroup() as group:
-                background = [group.create_task(_sweep(sessions, stop), name="bucket sweep")]
+                sweeper = _sweep(sessions, Quarantine(ledger, settings, self._clock), settings, stop)
+                background = [group.create_task(sweeper, name="bucket sweep")]
                 if settings.push_url:
                     pusher = Pusher(ledger, shelf, settings, self._clock, self._faults)
                     background.append(group.create_task(pusher.run(keys, self.address), name="bucket push"))
@@ -106,12 +107,14 @@ def _load(shelf: Shelf, ledger: Ledger, sessions: Sessions) -> None:
     shelf.keep_only({*ledger.data_files(), *still_open})
 
 
-async def _sweep(sessions: Sessions, stop: asyncio.Event) -> None:
+async def _sweep(sessions: Sessions, quarantine: Quarantine, settings: BucketSettings, stop: asyncio.Event) -> None:
     while True:
         try:
             if gone := await sessions.expire():
                 log.info("bucket.sessions_expired", sessions=gone)
+            if gone := await quarantine.expire():
+                log.info("bucket.quarantine_emptied", objects=gone)
         except OSError as failure:
             log.warning("bucket.disk_trouble", reason=failure.strerror)
-        if await pause(stop, _SECONDS_BETWEEN_SWEEPS):
+        if await pause(stop, settings.sweep_seconds.total_seconds()):
             return

@@ -23,7 +23,16 @@ from penstock.embedded.bucket.faults import Faults
 from penstock.embedded.bucket.ledger import Ledger
 from penstock.embedded.bucket.ranges import QUANTUM, Arriving
 from penstock.embedded.bucket.records import Kind, SessionRecord, StoredObject, Wish, session_key
-from penstock.embedded.bucket.refusals import Refusal, malformed, no_such_session, session_over, too_large, try_again
+from penstock.embedded.bucket.refusals import (
+    TOO_LARGE,
+    Refusal,
+    malformed,
+    no_such_session,
+    session_over,
+    too_large,
+    too_small,
+    try_again,
+)
 from penstock.embedded.bucket.settings import BucketSettings
 from penstock.embedded.bucket.shelf import Shelf
 from penstock.embedded.bucket.threads import in_thread
@@ -32,7 +41,7 @@ from penstock.kernel.clock import Clock
 
 log = structlog.get_logger(__name__)
 _KEEP_AT = 1024 * 1024
-_MOST_OF_A_NAME = 16  # a signed address can be used many times: who has one must not use up all sessions
+_MOST_OF_A_NAME = 16  # a signed address can be used many times: who has one must not fill the disk with sessions
 
 
 class Session:
@@ -49,6 +58,11 @@ class Session:
     def is_open(self) -> bool:
         return self.record.object is None and self.record.refused is None
 
+    @property
+    def worth(self) -> int:
+        """Of too many for one object, those that were refused go first, then those that ended well."""
+        return 2 if self.is_open else 1 if self.record.object else 0
+
     def interrupt(self) -> None:
         if self.body is not None:
             self.body.hang_up()
@@ -64,7 +78,8 @@ class Sessions:
         self._clock = clock
         self._faults = faults
         self._sessions: dict[str, Session] = {}
-        self._open: dict[str, str] = {}  # and what they are to be called, oldest first
+        self._open: set[str] = set()
+        self._of_name: dict[str, dict[str, Session]] = {}  # oldest first
 
     def load(self, ended: dict[str, StoredObject]) -> set[str]:
         """From disk. A session whose object is there has ended, whether it could still write that down or not."""
@@ -75,28 +90,30 @@ class Sessions:
             if record.object:
                 self._ledger.saw(record.object.generation)
             self._sessions[key] = Session(record)
-        still = [session.record for session in self._sessions.values() if session.is_open]
-        self._open = {each.key: each.wish.name for each in sorted(still, key=lambda each: each.started)}
+        for key, session in sorted(self._sessions.items(), key=lambda each: each[1].record.started):
+            self._note(key, session)
         return set(self._open)
 
     async def begin(self, kind: Kind, wish: Wish, total: int | None = None) -> str:
         """The secret that names the new session."""
         if total is not None and total > self._settings.largest_object:
             raise too_large(self._settings.largest_object)
-        await self._make_room(wish.name)
         if len(self._open) >= self._settings.most_sessions:
             raise Refusal(429, "TooManyRequests", "Too many sessions are open: try again later.")
         upload_id = secrets.token_urlsafe(48)
         record = SessionRecord(
             key=session_key(upload_id), kind=kind, wish=wish, started=self._clock.now(), total=total
         )  # fmt: skip
-        self._open[record.key] = wish.name
+        self._note(record.key, Session(record))  # before anything is waited for: others who begin must count it
         try:
+            await self._make_room(wish.name)
             await in_thread(self._shelf.write_session, record)
         except BaseException:
-            self._open.pop(record.key, None)
+            self._drop(record.key)
             raise
-        self._sessions[record.key] = Session(record)
+        if record.key not in self._sessions:  # it was one too many itself, meanwhile
+            await in_thread(self._shelf.remove_session, record.key)
+            raise Refusal(429, "TooManyRequests", "Too many sessions of this object were begun at once.")
         return upload_id
 
     def find(self, upload_id: str) -> Session:
@@ -117,7 +134,7 @@ class Sessions:
             async with self._opened(session) as file:
                 self._check_total(session, file, arriving)
                 if not arriving.only_asks:
-                    whole = await self._take_in(session, file, arriving, body)
+                    whole = await self._taken_in(session, file, arriving, body)
                 else:
                     whole = arriving.total is not None and arriving.total == file.size
                 if whole:
@@ -128,10 +145,14 @@ class Sessions:
                 return file.size
 
     async def cancel(self, session: Session) -> None:
+        """Forgets it with its bytes. One that has ended well stays: its sender may ask again how it ended."""
         async with self._turn(session, None):
-            if session.is_open:
-                over = session_over()
-                await in_thread(self._end, session, over)
+            if session.record.object:
+                return
+            try:
+                await in_thread(self._erase, session)
+            finally:
+                self._drop(session.record.key)
 
     def interrupt(self) -> None:
         """We stop: what has come is kept, and senders are told to come again."""
@@ -145,23 +166,43 @@ class Sessions:
             if session.turn.locked() or not self._is_over(session, now):
                 continue
             if session.is_open:
-                await self.cancel(session)
+                await self._end_old(session)
                 gone += 1
             elif now - session.record.started > 2 * self._settings.session_days:
-                await self._forget(key)
+                await in_thread(self._shelf.remove_session, key)
+                self._drop(key)
         return gone
 
-    async def _make_room(self, name: str) -> None:
-        """Of too many sessions for one object the oldest are forgotten: who still sends begins anew."""
-        same = [key for key, other in self._open.items() if other == name]
-        for session in [self._sessions[key] for key in same[: 1 - _MOST_OF_A_NAME] if key in self._sessions]:
-            await self.cancel(session)
-            if session.record.refused:  # else it has just ended well, and may be asked
-                await self._forget(session.record.key)
+    async def _end_old(self, session: Session) -> None:
+        async with self._turn(session, None):
+            if session.is_open:
+                await in_thread(self._end, session, session_over())
 
-    async def _forget(self, key: str) -> None:
-        await in_thread(self._shelf.remove_session, key)
-        self._sessions.pop(key, None)
+    async def _make_room(self, name: str) -> None:
+        """Of too many sessions for one object some are forgotten: who still sends to one begins anew."""
+        while len(same := self._of_name.get(name, {})) > _MOST_OF_A_NAME:
+            session = min(same.values(), key=lambda each: each.worth)
+            if session.is_open:
+                await self.cancel(session)
+            else:
+                self._drop(session.record.key)
+                await in_thread(self._shelf.remove_session, session.record.key)
+
+    def _note(self, key: str, session: Session) -> None:
+        self._sessions[key] = session
+        self._of_name.setdefault(session.record.wish.name, {})[key] = session
+        if session.is_open:
+            self._open.add(key)
+
+    def _drop(self, key: str) -> None:
+        self._open.discard(key)
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return
+        same = self._of_name[session.record.wish.name]
+        del same[key]
+        if not same:
+            del self._of_name[session.record.wish.name]
 
     def _is_over(self, session: Session, now: datetime) -> bool:
         return now - session.record.started > self._settings.session_days
@@ -186,7 +227,8 @@ class Sessions:
         file = session.file
         path = self._shelf.data(session.record.key)
         if file is None:
-            file = session.file = await in_thread(partial(DataFile, path, whole=QUANTUM))
+            keep_free = self._settings.keep_free_bytes
+            file = session.file = await in_thread(partial(DataFile, path, keep_free=keep_free, whole=QUANTUM))
         else:
             await in_thread(file.reopen, path)
         try:
@@ -203,11 +245,25 @@ class Sessions:
             return
         if known is not None:
             raise malformed("The total size was said to be another before.")
-        if total > self._settings.largest_object:
-            raise too_large(self._settings.largest_object)
+        if total > (most := self._most(session)):
+            raise too_large(most)
         if total < file.size:
             raise malformed("More bytes have come than the total size.")
         session.record = msgspec.structs.replace(session.record, total=total)
+
+    async def _taken_in(self, session: Session, file: DataFile, arriving: Arriving, body: Body) -> bool:
+        """True when the object is whole. A sender that brings more than was announced has lost its session."""
+        try:
+            return await self._take_in(session, file, arriving, body)
+        except Refusal as refusal:
+            if refusal.code == TOO_LARGE:
+                await in_thread(self._end, session, refusal)
+            raise
+
+    def _most(self, session: Session) -> int:
+        """The bytes that this session may bring: what was announced ends the body."""
+        said = (self._settings.largest_object, session.record.wish.most, session.record.total)
+        return min(int(each) for each in said if each is not None)
 
     async def _take_in(self, session: Session, file: DataFile, arriving: Arriving, body: Body) -> bool:
         """True when the object is whole."""
@@ -215,7 +271,7 @@ class Sessions:
             metrics.OFFSET_MISMATCHES.inc()
         if arriving.start > file.size:
             raise try_again(f"Bytes are missing before this chunk: {file.size} are here.")
-        inflow = _Inflow(file, arriving, self._faults, self._settings.largest_object)
+        inflow = _Inflow(file, arriving, self._faults, self._most(session))
         try:
             while piece := await body.next():
                 await inflow.add(piece)
@@ -240,6 +296,8 @@ class Sessions:
         failpoints.reach("bucket.bytes_synced")
         record = session.record
         try:
+            if file.size < record.wish.least:
+                raise too_small(record.wish.least)
             stored = self._ledger.put(record.wish, file.contents(record.key))
         except Refusal as refusal:
             self._end(session, refusal)
@@ -252,9 +310,17 @@ class Sessions:
         self._settle(session, msgspec.structs.replace(session.record, refused=why))
         self._shelf.remove_data(session.record.key)
 
+    def _erase(self, session: Session) -> None:
+        """The record first: bytes that no record names are swept at the next start."""
+        over = session_over()
+        session.record = msgspec.structs.replace(session.record, refused=(over.status, over.code, over.message))
+        self._shelf.remove_session(session.record.key)
+        failpoints.reach("bucket.session_erased")
+        self._shelf.remove_data(session.record.key)
+
     def _settle(self, session: Session, record: SessionRecord) -> None:
         session.record, session.file = record, None
-        self._open.pop(record.key, None)
+        self._open.discard(record.key)
         with suppress(OSError):  # it is told by the object's record, or comes to the same end again
             self._shelf.write_session(record)
 
@@ -280,9 +346,9 @@ class _Inflow:
             raise try_again("A fault that was ordered.")
         dropped = min(self._skip, len(piece))
         self._skip -= dropped
-        self._waiting += memoryview(piece)[dropped:]
-        if self._file.size + len(self._waiting) > self._most:
+        if self._file.size + len(self._waiting) + len(piece) - dropped > self._most:
             raise too_large(self._most)
+        self._waiting += memoryview(piece)[dropped:]
         if len(self._waiting) >= _KEEP_AT:
             await self.keep()
 

@@ -34,4 +34,22 @@ class BucketSettings(SettingsGroup):
     idle_seconds: timedelta = Field(
         timedelta(seconds=60), gt=timedelta(0), description="A sender that is silent for so long is hung up on"
     )
+    body_seconds: timedelta = Field(
+        timedelta(seconds=60), gt=timedelta(0), description="A form or a description must be whole within so long"
+    )
+    drain_seconds: timedelta = Field(
+        timedelta(seconds=10), gt=timedelta(0), description="The rest of a refused body is read for so long"
+    )
+    keep_free_bytes: ByteSize = Field(
+        ByteSize(512 * 1024**2), ge=0, description="Nothing more is taken when less of the disk would be left"
+    )
+    quarantine_days: timedelta = Field(
+        timedelta(days=14), gt=timedelta(0), description="Objects in the folder quarantine are kept for so long"
+    )
+    quarantine_bytes: ByteSize = Field(
+        ByteSize(8 * 1024**3), ge=0, description="And no more of them than this, the newest"
+    )
+    sweep_seconds: timedelta = Field(
+        timedelta(minutes=10), gt=timedelta(0), description="How often old sessions and quarantined objects are removed"
+    )
     fault_switches: bool = Field(False, description="For tests: lets anybody order faults at /_/faults")

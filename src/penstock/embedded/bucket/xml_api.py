@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 from penstock.embedded.bucket.names import check_metadata, check_name, check_type
 from penstock.embedded.bucket.place import BucketPlace
+from penstock.embedded.bucket.ranges import read_length_range
 from penstock.embedded.bucket.records import Wish
 from penstock.embedded.bucket.refusals import Refusal, malformed
 from penstock.embedded.bucket.requests import Answer, Request, whole_number
@@ -47,6 +48,7 @@ async def _begin(place: BucketPlace, request: Request, bucket: str, name: str) -
     if request.content_length or await request.body.next():
         raise malformed("The request that begins a session has no body.")
     match = request.headers.get("x-goog-if-generation-match")
+    least, most = read_length_range(request.headers.get("x-goog-content-length-range"))
     metadata = {key.removeprefix(_META): value for key, value in request.headers.items() if key.startswith(_META)}
     wish = Wish(
         bucket=bucket,
@@ -54,6 +56,8 @@ async def _begin(place: BucketPlace, request: Request, bucket: str, name: str) -
         content_type=check_type(request.headers.get("content-type")),
         metadata=check_metadata(metadata),
         generation_match=None if match is None else whole_number(match, "x-goog-if-generation-match"),
+        least=least,
+        most=most,
     )
     address = place.address(request)
     upload_id = await place.sessions.begin("xml", wish)

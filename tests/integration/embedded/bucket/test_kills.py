@@ -46,6 +46,18 @@ class TestWhileChunksCome:
         assert told.names() == ["videos/a"]
 
 
+class TestWhileASessionIsCancelled:
+    def test_it_is_gone_with_its_bytes(self, bucket):
+        session = bucket.start(PENSTOCK_FAILPOINT="bucket.session_erased=kill").begin("videos/a", most=TOTAL)
+        bucket.put(session, CONTENT[:QUANTUM], f"bytes 0-{QUANTUM - 1}/{TOTAL}")
+        with pytest.raises(httpx.TransportError):
+            bucket.http.delete(session)
+        assert bucket.died()
+        bucket.start()
+        assert bucket.asked(session).status_code == 404
+        assert not [path for folder in ("data", "sessions") for path in (bucket.directory / folder).iterdir()]
+
+
 class TestWhileAnObjectIsMade:
     @pytest.mark.parametrize("where", ["bucket.bytes_synced", "bucket.before_object", "bucket.record_written=kill@2"])
     def test_before_it_is_there_it_can_be_finished(self, bucket, told, where):

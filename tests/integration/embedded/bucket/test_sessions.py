@@ -198,7 +198,7 @@ class TestEnding:
         session = bucket.begin(name)
         sent(bucket, session, 0, QUANTUM)
         assert bucket.http.delete(session).status_code == 499
-        assert bucket.asked(session, TOTAL).status_code == 410
+        assert bucket.asked(session, TOTAL).status_code == 404
         assert sent(bucket, session, QUANTUM, TOTAL).status_code == 410
 
     def test_one_that_nobody_knows(self, bucket, name):
