@@ -62,9 +62,10 @@ class ShelfBucket:
     def reference(self, found: ObjectFacts) -> str:
         return f"gs://{found.bucket}/{found.name}"
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
+    async def sign_start(self, object_name: str, content_type: str, most_bytes: int) -> SignedStart:
         self._there()
-        headers = {"x-goog-resumable": "start", "content-type": content_type}
+        headers = {"x-goog-resumable": "start", "content-type": content_type,
+                   "x-goog-content-length-range": f"0,{most_bytes}"}  # fmt: skip
         return SignedStart(f"https://shelf/{object_name}?signed", headers, datetime.now(UTC) + timedelta(minutes=15))
 
     async def find(self, object_name: str) -> ObjectFacts | None:
@@ -116,8 +117,8 @@ class FileShelf(ShelfBucket):
     def kept(self) -> dict[str, ObjectFacts]:
         return {facts.name: facts for facts, _ in map(self._read, self._root.glob("*.object"))}
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
-        start = await super().sign_start(object_name, content_type)
+    async def sign_start(self, object_name: str, content_type: str, most_bytes: int) -> SignedStart:
+        start = await super().sign_start(object_name, content_type, most_bytes)
         return replace(start, url=f"https://shelf/{object_name}?X-Goog-Signature={SECRET}")
 
     async def find(self, object_name: str) -> ObjectFacts | None:

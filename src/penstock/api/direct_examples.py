@@ -31,6 +31,7 @@ OPENED: Document = {
     "resumable_init_url": f"https://storage.googleapis.com/{_BUCKET}/{_OBJECT}?X-Goog-Signature=…",
     "resumable_init_headers": {
         "content-type": "video/mp4",
+        "x-goog-content-length-range": f"0,{_SIZE}",
         "x-goog-if-generation-match": "0",
         "x-goog-resumable": "start",
         "x-upload-content-type": "video/mp4",

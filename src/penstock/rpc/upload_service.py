@@ -41,6 +41,7 @@ async def _init(parts: Parts, caller: Caller, asked: Any) -> Any:
         resumable_init_url=start.url if start else "",
         expires_at_unixms=int(start.expires_at.timestamp() * 1000) if start else 0,
         already_completed=opened.already_completed,
+        resumable_init_headers=dict(start.headers) if start else {},
     )
 
 

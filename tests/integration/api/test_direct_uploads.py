@@ -50,8 +50,14 @@ class TestAnnouncing:
         assert told["object_name"].startswith("videos/")
         assert told["resumable_init_url"].startswith("https://shelf/")
         assert told["resumable_init_headers"]["x-goog-resumable"] == "start"
+        assert told["resumable_init_headers"]["x-goog-content-length-range"] == f"0,{len(CONTENT)}"
         assert (told["status"], told["already_completed"]) == ("pending", False)
         assert answer.headers["cache-control"] == "no-store"
+
+    async def test_a_size_that_is_not_known_may_be_as_large_as_its_type(self, server, parts):
+        told = (await announced(server, size_bytes=0)).json()
+        largest = int(parts.direct.settings.policy_for("video/mp4").largest)
+        assert told["resumable_init_headers"]["x-goog-content-length-range"] == f"0,{largest}"
 
     async def test_again_is_the_same_upload(self, server):
         first, second = (await announced(server)).json(), (await announced(server)).json()

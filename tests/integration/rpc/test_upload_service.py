@@ -50,6 +50,8 @@ class TestUploads:
         assert told.resumable_init_url.startswith("https://shelf/videos/")
         assert 0 < told.expires_at_unixms / 1000 - time.time() < 16 * 60
         assert not told.already_completed
+        assert told.resumable_init_headers["x-goog-content-length-range"] == f"0,{len(CONTENT)}"
+        assert told.resumable_init_headers["content-type"] == "video/mp4"
 
     async def test_ten_at_once_are_one_upload(self, phone, database):
         told = await asyncio.gather(*(phone.init() for _ in range(10)))

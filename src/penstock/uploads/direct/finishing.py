@@ -96,6 +96,12 @@ def policy_of(settings: DirectSettings, row: Mapping[str, Any]) -> Policy | None
     return named or settings.policy_for(row["content_type"])
 
 
+def most_bytes(settings: DirectSettings, row: Mapping[str, Any]) -> int:
+    """What a phone may send for this upload: the size that it announced, or the most that is taken of its type."""
+    policy = policy_of(settings, row)
+    return int(row["expected_size"] or (policy.largest if policy else 0))
+
+
 def _fault(row: Mapping[str, Any], facts: ObjectFacts, policy: Policy | None) -> ErrorCode | None:
     if facts.md5_hex is None:
         return error_codes.MD5_MISSING

@@ -19,6 +19,7 @@ from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import metrics, store
 from penstock.uploads.direct.aside import clear_the_way
 from penstock.uploads.direct.desk import DirectDesk
+from penstock.uploads.direct.finishing import most_bytes
 from penstock.uploads.direct.ports import SignedStart
 from penstock.uploads.direct.settings import Policy
 from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus, VideoStatus
@@ -79,7 +80,7 @@ async def _open(desk: DirectDesk, caller: Caller, wish: Wish) -> Opened:
     failpoints.reach("direct.announced")
     if row["status"] == DirectStatus.COMPLETED:
         return Opened(row, None, already_completed=True)
-    start = await bucket.sign_start(row["object_name"], row["content_type"])
+    start = await bucket.sign_start(row["object_name"], row["content_type"], most_bytes(desk.settings, row))
     failpoints.reach("direct.signed")
     return Opened(row, start, already_completed=False)
 

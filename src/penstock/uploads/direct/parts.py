@@ -16,6 +16,7 @@ from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
 from penstock.uploads.direct import parts_store, store
 from penstock.uploads.direct.desk import DirectDesk
+from penstock.uploads.direct.finishing import most_bytes
 from penstock.uploads.direct.ports import Part, PartBucket, SignedStart
 from penstock.uploads.direct.queries import get_upload
 from penstock.uploads.direct.states import DIRECT_UPLOAD, DirectStatus
@@ -63,15 +64,13 @@ async def next_parts(desk: DirectDesk, caller: Caller, upload_id: str, numbers: 
     total = -(-row["expected_size"] // size) or None
     if row["status"] == DirectStatus.COMPLETED:
         return PartsOffer(row, size, total, (), ())
-    _check(numbers, total)
+    _check(numbers, total or _most_parts(desk, row, size))
     for _ in range(_TRIES):
         row, multipart_id = await _session(desk, bucket, row)
         present = await bucket.parts(row["object_name"], multipart_id)
         if present is not None:
-            wanted = numbers or _missing(present, total)
-            signed = [await bucket.sign_part(row["object_name"], multipart_id, each) for each in wanted]
-            addresses = [PartAddress(number, start) for number, start in zip(wanted, signed, strict=True)]
-            return PartsOffer(row, size, total, present, addresses)
+            wanted = numbers or _missing(present, total, total or _most_parts(desk, row, size))
+            return PartsOffer(row, size, total, present, [await _address(bucket, row, each, size) for each in wanted])
         if await bucket.find(row["object_name"]) is not None:
             return PartsOffer(await _look_now(desk, row), size, total, (), ())
         row = await _forget_session(desk, row)
@@ -88,6 +87,9 @@ async def complete(desk: DirectDesk, caller: Caller, upload_id: str) -> dict[str
     if present is None:
         return await _completed_before(desk, bucket, row)
     whole = _that_count(desk, row, present)
+    if not row["expected_size"] and sum(part.size for part in whole) > most_bytes(desk.settings, row):
+        await bucket.abort_parts(name, multipart_id)
+        raise PenstockError(error_codes.FILE_SIZE_EXCEEDED, largest=most_bytes(desk.settings, row))
     _check_whole(desk, row, whole)
     failpoints.reach("direct.parts_completing")
     try:
@@ -124,8 +126,19 @@ async def _open_row(desk: DirectDesk, caller: Caller, upload_id: str) -> tuple[P
     return bucket, row
 
 
-def _check(numbers: list[int] | None, total: int | None) -> None:
-    most = total or MOST_PARTS
+async def _address(bucket: PartBucket, row: dict[str, Any], number: int, size: int) -> PartAddress:
+    """Where one part goes. Its size is signed if the phone has announced how large the whole is."""
+    expected = row["expected_size"]
+    own = min(size, expected - (number - 1) * size) if expected else None
+    return PartAddress(number, await bucket.sign_part(row["object_name"], row["multipart_id"], number, own))
+
+
+def _most_parts(desk: DirectDesk, row: dict[str, Any], size: int) -> int:
+    """Of an upload whose size nobody has announced."""
+    return min(MOST_PARTS, max(1, -(-most_bytes(desk.settings, row) // size)))
+
+
+def _check(numbers: list[int] | None, most: int) -> None:
     if numbers is not None and (len(numbers) > MOST_AT_ONCE or not all(1 <= each <= most for each in numbers)):
         said = f"at most {MOST_AT_ONCE} numbers, each from 1 to {most}"
         raise PenstockError(error_codes.REQUEST_INVALID, fields={"numbers": said})
@@ -208,9 +221,9 @@ def _check_whole(desk: DirectDesk, row: dict[str, Any], present: Sequence[Part])
     )  # fmt: skip
 
 
-def _missing(present: Sequence[Part], total: int | None) -> list[int]:
-    """The next ones, in order; where the size is not known there may always be more."""
-    last = total or min(MOST_PARTS, max((part.number for part in present), default=0) + _NEXT)
+def _missing(present: Sequence[Part], total: int | None, most: int) -> list[int]:
+    """The next ones, in order; where the size is not known there may be more, up to what is taken of its type."""
+    last = total or min(most, max((part.number for part in present), default=0) + _NEXT)
     return _absent(present, range(1, last + 1))[:_NEXT]
 
 

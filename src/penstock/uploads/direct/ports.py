@@ -54,8 +54,11 @@ class Bucket(Protocol):
     def reference(self, found: ObjectFacts) -> str:
         """`gs://bucket/object`: where it lies, which may be a bucket that was in use before."""
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart | None:
-        """Only while no such object exists will the session end well. None: bytes come in parts, see `PartBucket`."""
+    async def sign_start(self, object_name: str, content_type: str, most_bytes: int) -> SignedStart | None:
+        """Only while no such object exists will the session end well, and only with so many bytes at the most.
+
+        None: bytes come in parts, see `PartBucket`.
+        """
 
     async def find(self, object_name: str) -> ObjectFacts | None:
         """The object that has this name now."""
@@ -90,8 +93,8 @@ class PartBucket(Bucket, Protocol):
     async def begin_parts(self, object_name: str, content_type: str) -> str:
         """The id of a multipart upload: of a new one, or of one that is there for this object."""
 
-    async def sign_part(self, object_name: str, multipart_id: str, number: int) -> SignedStart:
-        """A PUT this time."""
+    async def sign_part(self, object_name: str, multipart_id: str, number: int, size: int | None) -> SignedStart:
+        """A PUT this time, of exactly so many bytes; None where nobody knows how many they will be."""
 
     async def parts(self, object_name: str, multipart_id: str) -> Sequence[Part] | None:
         """What has arrived; None: there is no such upload any more."""

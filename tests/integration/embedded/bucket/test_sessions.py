@@ -199,7 +199,7 @@ class TestEnding:
         sent(bucket, session, 0, QUANTUM)
         assert bucket.http.delete(session).status_code == 499
         assert bucket.asked(session, TOTAL).status_code == 404
-        assert sent(bucket, session, QUANTUM, TOTAL).status_code == 410
+        assert sent(bucket, session, QUANTUM, TOTAL).status_code == 404
 
     def test_one_that_nobody_knows(self, bucket, name):
         unknown = bucket.begin(name)[:-4] + "none"

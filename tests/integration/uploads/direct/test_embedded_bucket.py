@@ -37,9 +37,9 @@ def name():
     return f"videos/{uuid.uuid4()}/{md5_of(CONTENT)}"
 
 
-async def _sent(bucket, name, content):
-    """What a phone does; the last answer."""
-    start = await bucket.sign_start(name, "video/mp4")
+async def _sent(bucket, name, content, most=None):
+    """What a phone does, which has announced `most` bytes; the last answer."""
+    start = await bucket.sign_start(name, "video/mp4", len(content) if most is None else most)
     async with httpx.AsyncClient(trust_env=False) as phone:
         begun = await phone.post(start.url, headers=dict(start.headers))
         assert begun.status_code == 201, begun.text
@@ -58,11 +58,20 @@ class TestAgainstTheEmbeddedBucket:
         assert (tmp_path / "film").read_bytes() == CONTENT
 
     async def test_other_headers_than_were_signed_are_refused(self, bucket, name):
-        start = await bucket.sign_start(name, "video/mp4")
+        start = await bucket.sign_start(name, "video/mp4", 1000)
         async with httpx.AsyncClient(trust_env=False) as phone:
-            for changed in ({"content-type": "image/gif"}, {"x-goog-if-generation-match": "7"}):
+            for changed in (
+                {"content-type": "image/gif"},
+                {"x-goog-if-generation-match": "7"},
+                {"x-goog-content-length-range": "0,2000"},
+            ):
                 answer = await phone.post(start.url, headers={**start.headers, **changed})
                 assert answer.status_code == 403
+
+    async def test_more_than_was_announced_is_refused(self, bucket, name):
+        assert (await _sent(bucket, name, CONTENT, len(CONTENT) - 1)).status_code == 400
+        assert await bucket.find(name) is None
+        assert (await _sent(bucket, name, CONTENT, len(CONTENT))).status_code == 200
 
     async def test_a_second_session_does_not_overwrite(self, bucket, name):
         await _sent(bucket, name, CONTENT)

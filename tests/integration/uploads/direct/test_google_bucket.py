@@ -88,12 +88,13 @@ def _sha256(text):
 
 class TestSigning:
     async def test_the_headers_are_what_was_signed(self, bucket, cloud):
-        start = await bucket.sign_start(NAME, "video/mp4")
+        start = await bucket.sign_start(NAME, "video/mp4", 1000)
         assert start.headers == {
             "x-goog-resumable": "start",
             "x-goog-if-generation-match": "0",
             "content-type": "video/mp4",
             "x-upload-content-type": "video/mp4",
+            "x-goog-content-length-range": "0,1000",
         }
         assert start.url.startswith(f"{cloud.url}/bucket/{NAME}?")
         assert _verify(start)["X-Goog-Expires"] == "900"
@@ -102,18 +103,18 @@ class TestSigning:
 
     async def test_many_at_once_do_not_mix(self, bucket):
         types = [f"video/x-{number}" for number in range(40)]
-        starts = await asyncio.gather(*(bucket.sign_start(f"videos/{each}", each) for each in types))
+        starts = await asyncio.gather(*(bucket.sign_start(f"videos/{each}", each, 1000) for each in types))
         for each, start in zip(types, starts, strict=True):
             assert start.headers["content-type"] == each
             _verify(start)
 
     async def test_the_address_is_not_shown(self, bucket):
-        assert "X-Goog-Signature" not in repr(await bucket.sign_start(NAME, "video/mp4"))
+        assert "X-Goog-Signature" not in repr(await bucket.sign_start(NAME, "video/mp4", 1000))
 
 
 class TestSigningWithoutAKey:
     async def test_iam_signs_in_the_name_of_the_account(self, keyless, cloud):
-        query = _verify(await keyless.sign_start(NAME, "video/mp4"))
+        query = _verify(await keyless.sign_start(NAME, "video/mp4", 1000))
         assert query["X-Goog-Credential"].startswith(f"{EMAIL}/")
         assert [request.path for request in cloud.asked("sign")] == [f"/v1/projects/-/serviceAccounts/{EMAIL}:signBlob"]
 
@@ -122,22 +123,22 @@ class TestSigningWithoutAKey:
     async def test_trouble_is_an_unavailable_store(self, keyless, cloud, kind, status):
         cloud.faults[kind] = [status] * 10
         with pytest.raises(PenstockError) as refused:
-            await keyless.sign_start(NAME, "video/mp4")
+            await keyless.sign_start(NAME, "video/mp4", 1000)
         assert refused.value.code is error_codes.STORE_UNAVAILABLE
         _shows_no_secret(refused.value)
 
     async def test_it_goes_on_when_iam_is_back(self, keyless, cloud):
         cloud.faults["sign"] = [503]
         with pytest.raises(PenstockError):
-            await keyless.sign_start(NAME, "video/mp4")
-        _verify(await keyless.sign_start(NAME, "video/mp4"))
+            await keyless.sign_start(NAME, "video/mp4", 1000)
+        _verify(await keyless.sign_start(NAME, "video/mp4", 1000))
 
     async def test_without_credentials_the_store_is_unavailable(self, cloud, tmp_path, monkeypatch):
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "absent.json"))
         settings = DirectSettings(bucket_url="gs://bucket", endpoint=cloud.url, signer_service_account=EMAIL)
         bucket = open_bucket(settings, SystemClock())
         with pytest.raises(PenstockError) as refused:
-            await bucket.sign_start(NAME, "video/mp4")
+            await bucket.sign_start(NAME, "video/mp4", 1000)
         assert refused.value.code is error_codes.STORE_UNAVAILABLE
         await bucket.close()
 

@@ -6,6 +6,7 @@ import subprocess
 import traceback
 from dataclasses import replace
 from functools import partial
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from tests.support import programs, s3
@@ -95,6 +96,14 @@ async def _change(desk, assignments):
         await tx.execute(f"update catalog.uploads set {assignments}")
 
 
+def _signed_headers(address):
+    return dict(parse_qsl(urlsplit(address.start.url).query))["X-Amz-SignedHeaders"]
+
+
+def _signature(url):
+    return dict(parse_qsl(urlsplit(url).query))["X-Amz-Signature"]
+
+
 def _begun(raw):
     return raw.list_multipart_uploads(Bucket=s3.BUCKET).get("Uploads", [])
 
@@ -144,6 +153,14 @@ class TestSending:
         offer = await parts.next_parts(desk, PHONE, str(row["upload_id"]), None)
         assert offer.total is None
         assert [each.number for each in offer.addresses] == list(range(1, 11))
+        assert {_signed_headers(each) for each in offer.addresses} == {"host"}
+
+    async def test_of_a_size_that_is_not_known_there_are_no_more_parts_than_its_type_may_have(self, desk):
+        row = (await open_upload(desk, PHONE, replace(WISH, size_bytes=0))).row
+        most = -(-desk.settings.policies[0].largest // (5 * MiB))
+        await parts.next_parts(desk, PHONE, str(row["upload_id"]), [most])
+        refused = await _refused(parts.next_parts(desk, PHONE, str(row["upload_id"]), [most + 1]))
+        assert refused.code is error_codes.REQUEST_INVALID
 
     async def test_wrong_bytes_fail_and_the_file_can_be_sent_again(self, desk, raw, upload):
         key = str(upload["upload_id"])
@@ -180,6 +197,14 @@ class TestCompleting:
         await send(await parts.next_parts(desk, PHONE, key, None), FILM + b"more")
         assert (await _refused(parts.complete(desk, PHONE, key))).code is error_codes.SIZE_MISMATCH
 
+    async def test_nor_with_more_than_its_type_may_have_and_the_parts_are_removed(self, desk, bucket, raw, settings):
+        small = settings.policies[0].model_copy(update={"largest": 6 * MiB})
+        desk = replace(desk, settings=settings.model_copy(update={"policies": (small,)}))
+        row = (await open_upload(desk, PHONE, replace(WISH, size_bytes=0))).row
+        await send(await parts.next_parts(desk, PHONE, str(row["upload_id"]), None), bytes(7 * MiB))
+        refused = await _refused(parts.complete(desk, PHONE, str(row["upload_id"])))
+        assert (refused.code, _begun(raw)) == (error_codes.FILE_SIZE_EXCEEDED, [])
+
     async def test_an_object_that_is_there_is_not_overwritten(self, desk, bucket, raw, upload):
         key, name = str(upload["upload_id"]), upload["object_name"]
         offer = await parts.next_parts(desk, PHONE, key, None)
@@ -212,6 +237,17 @@ class TestRefusals:
         for numbers in ([0], [3], [-1], [1] * 101):
             refused = await _refused(parts.next_parts(desk, PHONE, str(upload["upload_id"]), numbers))
             assert refused.code is error_codes.REQUEST_INVALID
+
+    async def test_a_signature_is_for_the_size_that_the_part_has(self, desk, upload):
+        """A body of another length does not fit the signature: S3 refuses it before it reads it."""
+        offer = await parts.next_parts(desk, PHONE, str(upload["upload_id"]), None)
+        assert {_signed_headers(each) for each in offer.addresses} == {"content-length;host"}
+        sizes = [5 * MiB, len(FILM) - 5 * MiB]
+        again = [await desk.bucket.sign_part(upload["object_name"], "x", number + 1, size + 1)
+                 for number, size in enumerate(sizes)]  # fmt: skip
+        exact = [await desk.bucket.sign_part(upload["object_name"], "x", number + 1, size)
+                 for number, size in enumerate(sizes)]  # fmt: skip
+        assert all(_signature(one.url) != _signature(other.url) for one, other in zip(again, exact, strict=True))
 
     async def test_a_signature_is_for_one_part(self, desk, upload):
         [address] = (await parts.next_parts(desk, PHONE, str(upload["upload_id"]), [2])).addresses

@@ -24,21 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"penstock/rpc/video/v1/upload.proto\x12\x08video.v1\"\x9d\x01\n\x1aInitResumableUploadRequest\x12\x10\n\x08\x66ilename\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x17\n\x0f\x63ontent_md5_hex\x18\x04 \x01(\t\x12\x18\n\x10\x64uration_seconds\x18\x05 \x01(\x05\x12\x10\n\x08video_id\x18\x06 \x01(\t\"\xa7\x01\n\x1bInitResumableUploadResponse\x12\x11\n\tupload_id\x18\x01 \x01(\t\x12\x0e\n\x06\x62ucket\x18\x02 \x01(\t\x12\x13\n\x0bobject_name\x18\x03 \x01(\t\x12\x1a\n\x12resumable_init_url\x18\x04 \x01(\t\x12\x19\n\x11\x65xpires_at_unixms\x18\x05 \x01(\x03\x12\x19\n\x11\x61lready_completed\x18\x06 \x01(\x08\"%\n\x10GetUploadRequest\x12\x11\n\tupload_id\x18\x01 \x01(\t\"\x9c\x01\n\x11GetUploadResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x0e\n\x06\x62ucket\x18\x02 \x01(\t\x12\x13\n\x0bobject_name\x18\x03 \x01(\t\x12\x10\n\x08gcs_etag\x18\x04 \x01(\t\x12\x16\n\x0egcs_generation\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x14\n\x0cmd5_hash_hex\x18\x07 \x01(\t2\xb9\x01\n\rUploadService\x12\x62\n\x13InitResumableUpload\x12$.video.v1.InitResumableUploadRequest\x1a%.video.v1.InitResumableUploadResponse\x12\x44\n\tGetUpload\x12\x1a.video.v1.GetUploadRequest\x1a\x1b.video.v1.GetUploadResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"penstock/rpc/video/v1/upload.proto\x12\x08video.v1\"\x9d\x01\n\x1aInitResumableUploadRequest\x12\x10\n\x08\x66ilename\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x17\n\x0f\x63ontent_md5_hex\x18\x04 \x01(\t\x12\x18\n\x10\x64uration_seconds\x18\x05 \x01(\x05\x12\x10\n\x08video_id\x18\x06 \x01(\t\"\xc5\x02\n\x1bInitResumableUploadResponse\x12\x11\n\tupload_id\x18\x01 \x01(\t\x12\x0e\n\x06\x62ucket\x18\x02 \x01(\t\x12\x13\n\x0bobject_name\x18\x03 \x01(\t\x12\x1a\n\x12resumable_init_url\x18\x04 \x01(\t\x12\x19\n\x11\x65xpires_at_unixms\x18\x05 \x01(\x03\x12\x19\n\x11\x61lready_completed\x18\x06 \x01(\x08\x12_\n\x16resumable_init_headers\x18\x07 \x03(\x0b\x32?.video.v1.InitResumableUploadResponse.ResumableInitHeadersEntry\x1a;\n\x19ResumableInitHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"%\n\x10GetUploadRequest\x12\x11\n\tupload_id\x18\x01 \x01(\t\"\x9c\x01\n\x11GetUploadResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x0e\n\x06\x62ucket\x18\x02 \x01(\t\x12\x13\n\x0bobject_name\x18\x03 \x01(\t\x12\x10\n\x08gcs_etag\x18\x04 \x01(\t\x12\x16\n\x0egcs_generation\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x14\n\x0cmd5_hash_hex\x18\x07 \x01(\t2\xb9\x01\n\rUploadService\x12\x62\n\x13InitResumableUpload\x12$.video.v1.InitResumableUploadRequest\x1a%.video.v1.InitResumableUploadResponse\x12\x44\n\tGetUpload\x12\x1a.video.v1.GetUploadRequest\x1a\x1b.video.v1.GetUploadResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.rpc.video.v1.upload_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_INITRESUMABLEUPLOADRESPONSE_RESUMABLEINITHEADERSENTRY']._loaded_options = None
+  _globals['_INITRESUMABLEUPLOADRESPONSE_RESUMABLEINITHEADERSENTRY']._serialized_options = b'8\001'
   _globals['_INITRESUMABLEUPLOADREQUEST']._serialized_start=49
   _globals['_INITRESUMABLEUPLOADREQUEST']._serialized_end=206
   _globals['_INITRESUMABLEUPLOADRESPONSE']._serialized_start=209
-  _globals['_INITRESUMABLEUPLOADRESPONSE']._serialized_end=376
-  _globals['_GETUPLOADREQUEST']._serialized_start=378
-  _globals['_GETUPLOADREQUEST']._serialized_end=415
-  _globals['_GETUPLOADRESPONSE']._serialized_start=418
-  _globals['_GETUPLOADRESPONSE']._serialized_end=574
-  _globals['_UPLOADSERVICE']._serialized_start=577
-  _globals['_UPLOADSERVICE']._serialized_end=762
+  _globals['_INITRESUMABLEUPLOADRESPONSE']._serialized_end=534
+  _globals['_INITRESUMABLEUPLOADRESPONSE_RESUMABLEINITHEADERSENTRY']._serialized_start=475
+  _globals['_INITRESUMABLEUPLOADRESPONSE_RESUMABLEINITHEADERSENTRY']._serialized_end=534
+  _globals['_GETUPLOADREQUEST']._serialized_start=536
+  _globals['_GETUPLOADREQUEST']._serialized_end=573
+  _globals['_GETUPLOADRESPONSE']._serialized_start=576
+  _globals['_GETUPLOADRESPONSE']._serialized_end=732
+  _globals['_UPLOADSERVICE']._serialized_start=735
+  _globals['_UPLOADSERVICE']._serialized_end=920
 # @@protoc_insertion_point(module_scope)

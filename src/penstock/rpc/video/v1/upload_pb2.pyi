@@ -1,5 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -21,20 +23,29 @@ class InitResumableUploadRequest(_message.Message):
     def __init__(self, filename: _Optional[str] = ..., size_bytes: _Optional[int] = ..., content_type: _Optional[str] = ..., content_md5_hex: _Optional[str] = ..., duration_seconds: _Optional[int] = ..., video_id: _Optional[str] = ...) -> None: ...
 
 class InitResumableUploadResponse(_message.Message):
-    __slots__ = ("upload_id", "bucket", "object_name", "resumable_init_url", "expires_at_unixms", "already_completed")
+    __slots__ = ("upload_id", "bucket", "object_name", "resumable_init_url", "expires_at_unixms", "already_completed", "resumable_init_headers")
+    class ResumableInitHeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     UPLOAD_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_FIELD_NUMBER: _ClassVar[int]
     OBJECT_NAME_FIELD_NUMBER: _ClassVar[int]
     RESUMABLE_INIT_URL_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_UNIXMS_FIELD_NUMBER: _ClassVar[int]
     ALREADY_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    RESUMABLE_INIT_HEADERS_FIELD_NUMBER: _ClassVar[int]
     upload_id: str
     bucket: str
     object_name: str
     resumable_init_url: str
     expires_at_unixms: int
     already_completed: bool
-    def __init__(self, upload_id: _Optional[str] = ..., bucket: _Optional[str] = ..., object_name: _Optional[str] = ..., resumable_init_url: _Optional[str] = ..., expires_at_unixms: _Optional[int] = ..., already_completed: _Optional[bool] = ...) -> None: ...
+    resumable_init_headers: _containers.ScalarMap[str, str]
+    def __init__(self, upload_id: _Optional[str] = ..., bucket: _Optional[str] = ..., object_name: _Optional[str] = ..., resumable_init_url: _Optional[str] = ..., expires_at_unixms: _Optional[int] = ..., already_completed: _Optional[bool] = ..., resumable_init_headers: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class GetUploadRequest(_message.Message):
     __slots__ = ("upload_id",)

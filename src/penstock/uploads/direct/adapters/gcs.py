@@ -29,13 +29,13 @@ class GcsBucket:
     def reference(self, found: ObjectFacts) -> str:
         return f"gs://{found.bucket}/{found.name}"
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart:
+    async def sign_start(self, object_name: str, content_type: str, most_bytes: int) -> SignedStart:
         lasts = self._settings.signed_url_ttl_seconds
         began = self._clock.now().replace(microsecond=0)  # the signature's own date has no fractions
-        url, headers = await self._starts.ask((object_name, content_type))
+        url, headers = await self._starts.ask((object_name, content_type, most_bytes))
         return SignedStart(url, headers, began + lasts)
 
-    async def _sign_each(self, wanted: list[tuple[str, str]]) -> list[tuple[str, dict[str, str]]]:
+    async def _sign_each(self, wanted: list[tuple[str, str, int]]) -> list[tuple[str, dict[str, str]]]:
         lasts = self._settings.signed_url_ttl_seconds
         return await self._threads.run(self._signing, lambda calls: [calls.sign_start(*one, lasts) for one in wanted])
 

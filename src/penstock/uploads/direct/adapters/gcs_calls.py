@@ -52,11 +52,12 @@ class GcsCalls:
     def __init__(self, client: storage.Client, bucket: Any, signing: Signing) -> None:
         self._client, self._bucket, self._signing = client, bucket, signing
 
-    def sign_start(self, name: str, content_type: str, lasts: timedelta) -> tuple[str, dict[str, str]]:
+    def sign_start(self, name: str, content_type: str, most_bytes: int, lasts: timedelta) -> tuple[str, dict[str, str]]:
         headers = {  # a new one each time: the library adds to it
             "x-goog-if-generation-match": "0",
             "content-type": content_type,
             "x-upload-content-type": content_type,
+            "x-goog-content-length-range": f"0,{most_bytes}",  # from 0: the request that begins has no body
         }
         with _ours(name):
             url = self._bucket.blob(name).generate_signed_url(

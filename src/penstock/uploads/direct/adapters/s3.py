@@ -32,7 +32,7 @@ class S3Bucket:
     def reference(self, found: ObjectFacts) -> str:
         return f"s3://{found.bucket}/{found.name}"
 
-    async def sign_start(self, object_name: str, content_type: str) -> SignedStart | None:  # noqa: ARG002
+    async def sign_start(self, object_name: str, content_type: str, most_bytes: int) -> SignedStart | None:  # noqa: ARG002
         return None
 
     async def find(self, object_name: str) -> ObjectFacts | None:
@@ -50,11 +50,11 @@ class S3Bucket:
     async def begin_parts(self, object_name: str, content_type: str) -> str:
         return await self._threads.run(self._calling, lambda calls: calls.begin_parts(object_name, content_type))
 
-    async def sign_part(self, object_name: str, multipart_id: str, number: int) -> SignedStart:
+    async def sign_part(self, object_name: str, multipart_id: str, number: int, size: int | None) -> SignedStart:
         lasts = self._settings.signed_url_ttl_seconds
         began = self._clock.now().replace(microsecond=0)
         url = await self._threads.run(
-            self._signing, lambda calls: calls.sign_part(object_name, multipart_id, number, lasts)
+            self._signing, lambda calls: calls.sign_part(object_name, multipart_id, (number, size), lasts)
         )
         return SignedStart(url, {}, began + lasts)
 

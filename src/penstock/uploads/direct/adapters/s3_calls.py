@@ -96,11 +96,14 @@ class S3Calls:
             made = self._client.create_multipart_upload(Bucket=self._bucket, Key=name, ContentType=content_type)
         return str(made["UploadId"])
 
-    def sign_part(self, name: str, multipart_id: str, number: int, lasts: timedelta) -> str:
+    def sign_part(self, name: str, multipart_id: str, part: tuple[int, int | None], lasts: timedelta) -> str:
+        """The number of the part, and its size, which is signed too: a body of another length is refused."""
+        number, size = part
+        wanted = {"PartNumber": number} | ({} if size is None else {"ContentLength": size})
         with _ours(name):
             url = self._client.generate_presigned_url(
                 "upload_part",
-                Params=self._of(name, multipart_id) | {"PartNumber": number},
+                Params=self._of(name, multipart_id) | wanted,
                 ExpiresIn=int(lasts.total_seconds()),
             )
         return str(url)
