@@ -191,7 +191,7 @@ async def _open_store(settings: Settings) -> ObjectStore:
 async def _open_uploads(settings: Settings, database: Database, clock: Clock, worker_id: str) -> Uploads:
     uploads = Uploads(database, settings.uploads, clock, worker_id, settings.runtime.home.resolve())
     try:
-        await asyncio.to_thread(uploads.directory.mkdir, parents=True, exist_ok=True)
+        await uploads.prepare()
     except OSError as wrong:
         raise SettingsError(f"GW_TUS_UPLOAD_DIR: {wrong}") from None
     return uploads

@@ -178,6 +178,16 @@ class TestJoining:
         assert {file.name for file in uploads.directory.iterdir()} == before
         await sent(uploads, 600 * KiB)
 
+    async def test_nobody_else_may_look_into_our_directory(self, process, tmp_path):
+        shared = tmp_path / "shared"
+        shared.mkdir(mode=0o750)
+        uploads, others = process(), process(tus_upload_dir=shared)
+        uploads.directory.chmod(0o755)  # as an earlier version left it
+        for each in (uploads, others):
+            await each.prepare()
+        assert stat.S_IMODE(uploads.directory.stat().st_mode) == 0o700
+        assert stat.S_IMODE(shared.stat().st_mode) == 0o750  # the operator's: it may have a group of its own
+
     async def test_only_we_can_read_what_was_joined(self, uploads):
         parts = [await sent(uploads, 4, metadata="", concat="partial") for _ in range(2)]
         await uploads.create(CALLER, Wish(None, metadata(), final(*parts)))

@@ -141,6 +141,14 @@ class DataFile:
         os.close(self._descriptor)
 
 
+def make_directory(directory: Path, is_ours: bool) -> None:
+    """For data files; closed to other accounts if it is new, or in any case if it is ours. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if is_ours:
+        with suppress(PermissionError):  # it belongs to another account, who has to see to it
+            directory.chmod(0o700)
+
+
 def sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

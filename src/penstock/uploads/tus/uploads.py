@@ -75,6 +75,10 @@ class Uploads:
         stopping = asyncio.get_running_loop().create_future()
         self._desk = Desk(database, self._ledger, self._quota, settings, clock, name, threads, stopping)
 
+    async def prepare(self) -> None:
+        """Make the directory. Ours is closed to other accounts; one that an operator has named is left as it is."""
+        await self.in_thread(files.make_directory, self.directory, self.settings.tus_upload_dir is None)
+
     def interrupt(self) -> None:
         """Requests under way count what they have and end; clients come back to another instance, or later."""
         if not self._desk.stopping.done():
