@@ -15,6 +15,7 @@ from penstock.kernel.together import Together
 
 Row = dict[str, Any] | None
 Statement = tuple[str, Mapping[str, Any]]
+Key = Callable[[Statement], str]
 Wish = TypeVar("Wish")
 _MOST = 64
 # What is wrong with a statement: the server says so, or its values cannot be put into a message for it.
@@ -24,11 +25,14 @@ _FAULTS = (psycopg.Error, ValueError, TypeError)
 class GroupCommit:
     """One per process and purpose."""
 
-    def __init__(self, database: Database, *, order: Callable[[Statement], str] | None = None) -> None:
-        """`order`: statements of a group run sorted by this, where each locks a row that others lock as well."""
+    def __init__(self, database: Database, *, order: Key | None = None, turn: Key | None = None) -> None:
+        """`order`: statements of a group run sorted by this, where each locks a row that others lock as well.
+
+        `turn`: whose statement it is; of more than a group takes, each has its turn.
+        """
         self._database = database
         self._order = order
-        self._crowd = Together(self._run_each, most=_MOST)
+        self._crowd = Together(self._run_each, most=_MOST, turn=turn)
 
     async def run(self, query: str, values: Mapping[str, Any]) -> Row:
         """The first row of the statement, committed; None when it has none."""

@@ -6,7 +6,8 @@ when its group begins is dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,11 +16,33 @@ Answer = TypeVar("Answer")
 Fulfil = Callable[[list[Wish]], Coroutine[Any, Any, Sequence[Answer | Exception]]]
 
 
+Waiting = list[tuple[Wish, "asyncio.Future[Answer]"]]
+
+
+def _in_turns(waiting: "Waiting[Wish, Answer]", turn: Callable[[Wish], Hashable]) -> "Waiting[Wish, Answer]":
+    """The first wish of each, then the second of each, and so on."""
+    before: Counter[Hashable] = Counter()
+    ranks = []
+    for wish, _ in waiting:
+        whose = turn(wish)
+        ranks.append(before[whose])
+        before[whose] += 1
+    return [each for _, each in sorted(zip(ranks, waiting, strict=True), key=lambda ranked: ranked[0])]
+
+
 class Together(Generic[Wish, Answer]):
     """`fulfil` answers a group in its order, an exception being the answer to one that failed alone."""
 
-    def __init__(self, fulfil: Fulfil[Wish, Answer], *, most: int, at_once: int = 1) -> None:
-        self._fulfil, self._most, self._at_once = fulfil, most, at_once
+    def __init__(
+        self,
+        fulfil: Fulfil[Wish, Answer],
+        *,
+        most: int,
+        at_once: int = 1,
+        turn: Callable[[Wish], Hashable] | None = None,
+    ) -> None:
+        """`turn`: whose wish it is. When more wait than a group takes, each has its first in it before any second."""
+        self._fulfil, self._most, self._at_once, self._turn = fulfil, most, at_once, turn
         self._waiting: list[tuple[Wish, asyncio.Future[Answer]]] = []
         self._groups: set[asyncio.Task[Sequence[Answer | Exception]]] = set()
         self._under_way = 0
@@ -35,6 +58,8 @@ class Together(Generic[Wish, Answer]):
 
     def _begin(self) -> None:
         wanted = [each for each in self._waiting if not each[1].done()]
+        if self._turn is not None and len(wanted) > self._most:
+            wanted = _in_turns(wanted, self._turn)
         group, self._waiting = wanted[: self._most], wanted[self._most :]
         if not group:
             self._under_way -= 1

@@ -81,8 +81,8 @@ class _Outrun(Uploads):
 
     first: Callable[[], Awaitable[Any]] | None = None
 
-    async def in_thread(self, work: Callable[..., Any], *arguments: object) -> Any:
-        done = await super().in_thread(work, *arguments)
+    async def in_thread(self, work: Callable[..., Any], *arguments: object, **more: Any) -> Any:
+        done = await super().in_thread(work, *arguments, **more)
         if work == DataFile.open and self.first is not None:
             first, self.first = self.first, None
             await first()

@@ -1,9 +1,10 @@
 """Data files on disks that misbehave, and the sweep of those that nobody wants."""
 
+import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller, Role
 from penstock.uploads.tus import Chunk, Expiry, Wish, parse_checksum, store
 from penstock.uploads.tus.files import DataFile, join
+from penstock.uploads.tus.writing import IDLE_SECONDS
 
 
 class TestWriting:
@@ -118,6 +120,30 @@ class TestWhatIsLeft:
         assert await refused(uploads.create(CALLER, Wish(4, metadata()))) == "UPLOAD_SLOTS_FULL"
         await uploads.create(Caller("u-2", "m-2", Role.UPLOADER), Wish(4, metadata()))
         uploads.close()
+
+
+class TestABodyThatEndsLate:
+    """All bytes are here, and the end of the body comes later: a busy server may see it after a while."""
+
+    async def test_the_upload_is_finished_and_nobody_is_told_that_it_is_locked(self, uploads, half):
+        given = late(WHOLE[1000:], None)
+        assert (await rest(uploads, half, given)).status == "FINISHED"
+
+    async def test_more_than_was_announced_is_refused_all_the_same(self, uploads, half):
+        assert await refused(rest(uploads, half, late(WHOLE[1000:], b"more"))) == "UPLOAD_LENGTH_EXCEEDED"
+        assert uploads.path(half).read_bytes() == WHOLE
+
+
+def late(first: bytes, then: bytes | None) -> Callable[[], Awaitable[bytes | None]]:
+    """A body whose second piece takes longer than a writer waits before it lets others in."""
+    left = [first, then, None]
+
+    async def next_piece() -> bytes | None:
+        if len(left) == 2:
+            await asyncio.sleep(2 * IDLE_SECONDS)
+        return left.pop(0)
+
+    return next_piece
 
 
 class TestTakingOver:

@@ -20,7 +20,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.disk import free_bytes
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.groupcommit import GroupCommit
+from penstock.kernel.groupcommit import GroupCommit, Statement
 from penstock.kernel.statemachine import Query
 from penstock.kernel.together import Together
 from penstock.uploads.tus import store
@@ -34,6 +34,10 @@ _SHARE_OF_TIME = 10  # a merchant at its quota who keeps asking takes this part 
 _LONGEST_REST = 2.0
 
 
+def _merchant(statement: Statement) -> str:
+    return str(statement[1]["merchant_id"])
+
+
 class Quota:
     """The disk that uploads may take, as one process sees it."""
 
@@ -43,7 +47,7 @@ class Quota:
         self._clock = clock
         self._directory = directory
         # Sorted: each statement locks its merchant's sum, and two processes must not wait for each other.
-        self._beginning = GroupCommit(database, order=lambda statement: str(statement[1]["merchant_id"]))
+        self._beginning = GroupCommit(database, order=_merchant, turn=_merchant)
         self._recounts: Together[str, None] = Together(self._recount_each, most=_RECOUNTED_AT_ONCE)
         self._rested_at = float("-inf")
         self._free = (0, float("-inf"))  # bytes, and when that was

@@ -150,7 +150,7 @@ def advance_query(upload: Upload, received: int, expires_at: datetime) -> Query:
         " returning *"
     )
     moved = {"from": upload.received, "to": received, "token": upload.lease_token, "expires_at": expires_at}
-    return text, {"id": upload.upload_id, **moved}
+    return text, {"id": upload.upload_id, "merchant_id": upload.merchant_id, **moved}
 
 
 def finish_query(upload: Upload, received: int, now: datetime, expires_at: datetime) -> Query:

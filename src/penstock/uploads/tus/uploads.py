@@ -7,7 +7,6 @@ import asyncio
 import secrets
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,6 +30,7 @@ from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
+from penstock.uploads.tus.threads import FairThreads
 from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finished, locked_soon
 
 log = structlog.get_logger(__name__)
@@ -68,9 +68,9 @@ class Uploads:
         self.directory = settings.tus_upload_dir or home / "uploads"
         self._database = database
         self._clock = clock
-        threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="uploads")
-        self._joins = ThreadPoolExecutor(_JOINS, thread_name_prefix="joins")
-        self._ledger = GroupCommit(database)
+        threads = FairThreads(_THREADS, share=_THREADS // 2, name="uploads")
+        self._joins = FairThreads(_JOINS, share=1, name="joins")
+        self._ledger = GroupCommit(database, turn=lambda statement: str(statement[1].get("merchant_id", "")))
         self._quota = Quota(database, settings, clock, self.directory)
         stopping = asyncio.get_running_loop().create_future()
         self._desk = Desk(database, self._ledger, self._quota, settings, clock, name, threads, stopping)
@@ -85,14 +85,15 @@ class Uploads:
             self._desk.stopping.set_result(None)
 
     def close(self) -> None:
-        self._desk.threads.shutdown(wait=False)
-        self._joins.shutdown(wait=False)
+        self._desk.threads.close()
+        self._joins.close()
 
     def path(self, upload_id: str) -> Path:
         return self.directory / upload_id
 
-    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
-        return await self._desk.in_thread(work, *arguments)
+    async def in_thread(self, work: Callable[..., Result], *arguments: object, whose: str = "") -> Result:
+        """Does blocking work in the merchant's turn; by default it is no merchant's in particular."""
+        return await self._desk.in_thread(whose, work, *arguments)
 
     async def discard(self, upload_id: str) -> None:
         """Remove the bytes of an upload that has ended."""
@@ -147,7 +148,7 @@ class Uploads:
     async def _joined(self, upload: Upload, parts: Sequence[Upload]) -> Upload:
         sources = [(self.path(part.upload_id), part.received) for part in parts]
         copy = partial(files.join, sources, self.path(upload.upload_id), self.settings.tus_keep_free_bytes)
-        await finished(asyncio.get_running_loop().run_in_executor(self._joins, copy))
+        await finished(self._joins.run(upload.merchant_id, copy))
         reach("upload.joined")
         now, length = self._clock.now(), upload.length or 0
         async with self._database.transaction() as tx:
@@ -167,7 +168,7 @@ class Uploads:
 
     async def take_in(self, caller: Caller, upload_id: str, filename: str, file: Path) -> None:
         """A whole file that came another way, synced and in our directory, is that upload from now on; again: too."""
-        size = await self.in_thread(files.place, file, self.path(upload_id))
+        size = await self.in_thread(files.place, file, self.path(upload_id), whose=caller.merchant_id)
         reach("upload.placed")
         now, encoded = self._clock.now(), b64encode(filename.encode()).decode()
         upload = replace(
@@ -181,7 +182,8 @@ class Uploads:
 
     async def find(self, upload_id: str, merchant_id: str) -> Upload:
         """UPLOAD_NOT_FOUND also for another merchant's; UPLOAD_GONE for one that has ended."""
-        upload = store.from_row(await self._ledger.run(*store.find_query(upload_id)))
+        query, values = store.find_query(upload_id)
+        upload = store.from_row(await self._ledger.run(query, {**values, "merchant_id": merchant_id}))
         return store.present(upload, upload_id, merchant_id)
 
     async def offset(self, upload_id: str, merchant_id: str) -> Upload:
@@ -189,7 +191,7 @@ class Uploads:
         upload = await self.find(upload_id, merchant_id)
         if upload.status is not UploadStatus.UPLOADING or not self.path(upload_id).exists():
             return upload
-        file = await self.in_thread(DataFile.open, self.path(upload_id))
+        file = await self.in_thread(DataFile.open, self.path(upload_id), whose=merchant_id)
         try:
             if await locked_soon(file, self._clock):
                 file.unlock()
@@ -245,7 +247,7 @@ class Uploads:
             file.close()
 
     async def _open(self, upload_id: str, merchant_id: str) -> DataFile:
-        file = await self.in_thread(DataFile.open, self.path(upload_id))
+        file = await self.in_thread(DataFile.open, self.path(upload_id), whose=merchant_id)
         locked = False
         try:
             locked = await locked_soon(file, self._clock)
@@ -264,7 +266,7 @@ class Uploads:
                 await store.suspect(tx, upload, patience)
                 raise fenced_off(upload)
         path = self.path(upload.upload_id)
-        copy = await self.in_thread(DataFile.open, files.beside(path))
+        copy = await self.in_thread(DataFile.open, files.beside(path), whose=upload.merchant_id)
         try:
             await self._move_to(copy, upload)
         except BaseException:
@@ -281,7 +283,7 @@ class Uploads:
         path = self.path(upload.upload_id)
         try:
             upload = await self._fence(upload, self._desk.name)
-            await self.in_thread(copy.copy_of, path, upload.received)
+            await self.in_thread(copy.copy_of, path, upload.received, whose=upload.merchant_id)
             reach("upload.copied")
             await self._desk.show_life(upload)
         except BaseException:
@@ -302,7 +304,7 @@ class Uploads:
             reason = "the bytes of this upload are not in the uploads directory of this instance"
             raise PenstockError(error_codes.STORE_UNAVAILABLE, reason=reason, upload_id=upload.upload_id)
         if size > upload.received:
-            await self.in_thread(file.cut, upload.received)
+            await self.in_thread(file.cut, upload.received, whose=upload.merchant_id)
 
     async def _declare(self, upload: Upload, length: int) -> Upload:
         declared = await self._quota.declare(upload, length)

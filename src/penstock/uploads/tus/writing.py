@@ -27,7 +27,6 @@ still has its name before it counts.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -47,6 +46,7 @@ from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
+from penstock.uploads.tus.threads import FairThreads
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -75,11 +75,11 @@ class Desk:
     settings: UploadSettings
     clock: Clock
     name: str
-    threads: ThreadPoolExecutor  # disks make us wait; the event loop must not
+    threads: FairThreads  # disks make us wait; the event loop must not
     stopping: "asyncio.Future[None]"
 
-    async def in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
-        return await finished(asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments))
+    async def in_thread(self, merchant_id: str, work: Callable[..., Result], *arguments: object) -> Result:
+        return await finished(self.threads.run(merchant_id, work, *arguments))
 
     async def record(self, upload: Upload, received: int) -> Upload:
         """Move the offset, to the end if that is where it is; UPLOAD_LOCKED if that is not ours to do any more."""
@@ -187,8 +187,7 @@ class Writer:
     async def _write(self) -> None:
         """Hand what is gathered to the disk; one piece is under way while the next is gathered."""
         await self._flushed()
-        loop = asyncio.get_running_loop()
-        self._writing = loop.run_in_executor(self._desk.threads, self._write_now, *self._handed_over())
+        self._writing = self._desk.threads.run(self._upload.merchant_id, self._write_now, *self._handed_over())
 
     def _handed_over(self) -> tuple[list[bytes], int]:
         buffers, position = self._gathered, self._position
@@ -223,7 +222,8 @@ class Writer:
     async def _sync(self) -> None:
         """Everything that arrived is on disk when this returns, unless its checksum is wrong."""
         await self._flushed()
-        await self._desk.in_thread(partial(self._write_now, *self._handed_over(), sync=True))
+        write = partial(self._write_now, *self._handed_over(), sync=True)
+        await self._desk.in_thread(self._upload.merchant_id, write)
 
     # ── the offset ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -254,7 +254,7 @@ class Writer:
         if self._checksum is not None:
             await self._sync()
             if not self._checksum.matches:
-                await self._desk.in_thread(self._file.cut, self._upload.received)
+                await self._desk.in_thread(self._upload.merchant_id, self._file.cut, self._upload.received)
                 raise PenstockError(error_codes.CHECKSUM_FAILED, algorithm=self._checksum.algorithm)
         if self._position + self._gathered_bytes > self._upload.received:
             await self._record()
@@ -277,7 +277,8 @@ class Writer:
         coming = asyncio.ensure_future(body())
         if not await _done_soon(coming, IDLE_SECONDS) and not await self._came(coming, 0):
             coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome
-            await self._wait_parked(coming)
+            is_all_here = self._position + self._gathered_bytes == self._upload.length and self._checksum is None
+            await (self._wait_for_the_end(coming) if is_all_here else self._wait_parked(coming))
         return coming.result()
 
     async def _came(self, coming: "asyncio.Future[bytes | None]", seconds: float) -> bool:
@@ -294,6 +295,15 @@ class Writer:
         is_all_here = self._position + self._gathered_bytes == self._upload.length
         if self._desk.stopping.done() and self._checksum is None and not is_all_here:
             raise _stopping()
+
+    async def _wait_for_the_end(self, coming: "asyncio.Future[bytes | None]") -> None:
+        """All bytes are here, and the upload is finished: there is nothing to come back to."""
+        patience = self._desk.settings.tus_chunk_timeout_sec.total_seconds()
+        await self._record()
+        self._file.unlock()
+        if not await self._came(coming, patience):
+            coming.cancel()
+            raise PenstockError(error_codes.UPLOAD_STALLED, seconds=patience)
 
     async def _wait_parked(self, coming: "asyncio.Future[bytes | None]") -> None:
         patience = self._desk.settings.tus_chunk_timeout_sec.total_seconds()
