@@ -61,9 +61,10 @@ create table outbox_deliveries (
   dead_at      timestamptz,
   last_error   text,
   created_at   timestamptz not null default now(),
+  merchant_id  text not null default '',             -- of the event; '' when it has none. Merchants are served in turn
   unique (event_id, sink)
 );
-create index idx_deliveries_ready on outbox_deliveries (outside, due_at, delivery_id)
+create index idx_deliveries_lanes on outbox_deliveries (outside, merchant_id, due_at, delivery_id)
   where done_at is null and dead_at is null and leased_until is null;
 create index idx_deliveries_leased on outbox_deliveries (leased_until) where leased_until is not null;
 create index idx_deliveries_head on outbox_deliveries (sink, order_key, event_id) where done_at is null and dead_at is null;
@@ -93,6 +94,15 @@ create table webhook_endpoints (
   created_at  timestamptz not null default now()
 );
 create index idx_webhooks_merchant on webhook_endpoints (merchant_id) where active;
+create table endpoint_breakers (                     -- endpoints whose calls have failed; paused ones are not called
+  sink          text primary key,                    -- webhook:<endpoint id>
+  merchant_id   text not null,
+  failures      int not null default 0,              -- in a row
+  failing_since timestamptz,                         -- the first of them
+  paused_until  timestamptz,                         -- then one delivery is sent as a probe
+  last_error    text,
+  told_at       timestamptz                          -- when the merchant was last told that it is paused
+);
 
 -- ── Scheduled work: one row per duty, leased and fenced ───────────────────────────────────────────────────
 create table schedule (
@@ -977,8 +987,11 @@ create table etl_task (                              -- status: pending, or how 
   request_hash         text,
   idempotency_key      text,
   created_at           timestamptz not null default now(),
-  updated_at           timestamptz not null default now()
+  updated_at           timestamptz not null default now(),
+  queue                text not null default 'etl'   -- workers of this queue take it; merchants are served in turn
 );
+create index idx_etl_lanes on etl_task (queue, merchant_id, due_at, task_id)
+  where status = 'pending' and leased_until is null;
 create index idx_etl_due on etl_task (due_at, task_id) where status = 'pending' and leased_until is null;
 create index idx_etl_held on etl_task (leased_until) where leased_until is not null;
 create index idx_etl_list on etl_task (merchant_id, created_at desc, task_id desc);

@@ -4,7 +4,8 @@ Reactions run inside the transaction that marks the row done, so their effects h
 plug-ins) are called between claim and settle, so they may see an event again after a crash. A row is claimable
 only when no earlier event of its key is still open for the same receiver (`delivery_order.py`). So a failure backs
 off the whole key; after the last attempt the row is dead and the key goes on. A row whose holder died again and
-again is dead too.
+again is dead too. Merchants are served in turn, none has more than its share of the places (`delivery_claim.py`), and
+an endpoint that fails again and again is paused (`endpoint_breaker.py`).
 """
 
 import asyncio
@@ -22,16 +23,19 @@ from pydantic_settings import SettingsConfigDict
 from penstock.kernel import error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one, server_time
-from penstock.kernel.delivery_order import INSIDE, OUTSIDE, release_next, set_aside
+from penstock.kernel.delivery_claim import ClaimLimits, DeliveryClaim
+from penstock.kernel.delivery_order import DELIVERIES, release_next
+from penstock.kernel.endpoint_breaker import BreakerLimits, EndpointBreaker, has_breaker
 from penstock.kernel.errors import PenstockError, reason_of
 from penstock.kernel.events import StoredEvent
-from penstock.kernel.leases import Leasable, Lease
+from penstock.kernel.leases import Lease
 from penstock.kernel.outbox import stored
 from penstock.kernel.pump import Pump
 from penstock.kernel.reactions import Reactions
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, Sink, SinkRefused
 from penstock.kernel.telemetry import continued
+from penstock.kernel.tenant_shares import TenantShares, share_of
 
 log = structlog.get_logger(__name__)
 
@@ -45,13 +49,32 @@ class DeliverySettings(SettingsGroup):
 
     reactions_at_once: int = Field(4, ge=1, le=100, description="Reactions that run at once in a worker")
     calls_at_once: int = Field(
-        16, ge=1, le=1000, description="Webhooks and plug-ins that are called at once by a worker"
+        64, ge=1, le=1000, description="Webhooks and plug-ins that are called at once by a worker"
+    )
+    merchant_share: float = Field(
+        0.25, gt=0, le=1, description="The part of these places that one merchant's events may take; 1: all of them"
+    )
+    calls_per_endpoint: int = Field(
+        8, ge=1, le=1000, description="Calls at once of a worker to one webhook endpoint; one if its last call failed"
     )
     lease_seconds: timedelta = Field(timedelta(seconds=60), description="After this a dead worker's rows are free")
     handler_seconds: timedelta = Field(timedelta(seconds=30), description="Longest run of one reaction or sink call")
     max_attempts: int = Field(16, ge=1, description="Attempts before a delivery is dead")
     first_retry_seconds: timedelta = Field(timedelta(seconds=1), description="First wait; doubles from there")
     last_retry_seconds: timedelta = Field(timedelta(hours=1), description="Longest wait between attempts")
+    pause_after_failures: int = Field(5, ge=1, description="Failed calls in a row after which an endpoint is paused")
+    first_pause_seconds: timedelta = Field(
+        timedelta(seconds=30), gt=timedelta(0), description="First pause of an endpoint; doubles with each failed probe"
+    )
+    last_pause_seconds: timedelta = Field(
+        timedelta(minutes=5), gt=timedelta(0), description="Longest pause of an endpoint between two probes"
+    )
+
+    @property
+    def give_up_after(self) -> timedelta:
+        """How long it takes until a delivery that always fails is dead."""
+        waits = (self.first_retry_seconds * 2.0 ** min(number, 30) for number in range(self.max_attempts - 1))
+        return sum((min(self.last_retry_seconds, wait) for wait in waits), self.handler_seconds * self.max_attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +116,32 @@ class Deliveries:
         self._database = database
         self._receivers = receivers
         self._settings = settings
-        self._owner = owner
-        self._pumps = (
-            Pump(partial(self._claim, INSIDE), self._deliver, settings.reactions_at_once),
-            Pump(partial(self._claim, OUTSIDE), self._deliver, settings.calls_at_once),
+        self._breaker = EndpointBreaker(
+            BreakerLimits(
+                settings.pause_after_failures,
+                settings.first_pause_seconds,
+                settings.last_pause_seconds,
+                settings.give_up_after,
+            )
         )
+        limits = ClaimLimits(owner, settings.lease_seconds, settings.handler_seconds, settings.calls_per_endpoint)
+        reactions = share_of(settings.reactions_at_once, 0.75)
+        calls = share_of(settings.calls_at_once, settings.merchant_share)
+        self._pumps = (
+            self._pump(limits, TenantShares(settings.reactions_at_once, reactions), outside=False),
+            self._pump(limits, TenantShares(settings.calls_at_once, calls), outside=True),
+        )
+
+    def _pump(self, limits: ClaimLimits, shares: TenantShares, *, outside: bool) -> Pump[Lease, StoredEvent]:
+        side = DeliveryClaim(outside=outside, shares=shares, breaker=self._breaker, limits=limits)
+
+        async def deliver(lease: Lease, event: StoredEvent) -> None:
+            try:
+                await self._deliver(lease, event)
+            finally:
+                side.release(lease)
+
+        return Pump(partial(self._claim, side), deliver, shares.places)
 
     async def drain(self, stop: asyncio.Event | None = None) -> int:
         """Deliver until nothing is due, or `stop`; returns how many rows were handled."""
@@ -111,27 +155,27 @@ class Deliveries:
     async def free_expired(self) -> int:
         """Rows of dead workers become claimable again."""
         async with self._database.transaction() as tx:
-            return await leases.expire(tx, INSIDE)
+            return await leases.expire(tx, DELIVERIES)
 
-    async def _claim(self, rows: Leasable, limit: int) -> list[tuple[Lease, StoredEvent]]:
+    async def _claim(self, side: DeliveryClaim, limit: int) -> list[tuple[Lease, StoredEvent]]:
         while True:
-            claimed, cleared = await self._look(rows, limit)
-            if claimed or not cleared:
+            claimed, may_find_more = await self._look(side, limit)
+            if claimed or not may_find_more:
                 return claimed
 
-    async def _look(self, rows: Leasable, limit: int) -> tuple[list[tuple[Lease, StoredEvent]], int]:
-        """One claim; and how many rows it moved out of the way of the next, if it found too few."""
+    async def _look(self, side: DeliveryClaim, limit: int) -> tuple[list[tuple[Lease, StoredEvent]], bool]:
+        """One claim; and whether the next one may find more."""
         async with self._database.transaction() as tx:
-            held = await leases.claim(tx, rows, owner=self._owner, ttl=self._settings.lease_seconds, limit=limit)
-            cleared = await set_aside(tx, rows) if len(held) < limit else 0
+            held, may_find_more = await side.claim(tx, limit)
             found = await fetch_all(
                 tx,
                 "select * from outbox_events where event_id = any(%s)",
                 ([lease.row["event_id"] for lease in held],),
             )
+        side.hold(held)
         failpoints.reach("delivery.claimed")
         events = {row["event_id"]: stored(row) for row in found}
-        return [(lease, events[lease.row["event_id"]]) for lease in held], cleared
+        return [(lease, events[lease.row["event_id"]]) for lease in held], may_find_more
 
     async def _deliver(self, lease: Lease, event: StoredEvent) -> None:
         """Carry out one delivery; its failure is recorded, not raised, unless PostgreSQL itself is away."""
@@ -149,7 +193,7 @@ class Deliveries:
         """Free a row whose delivery was cut short by us: no attempt of its own, and no death of the worker."""
         try:
             async with self._database.transaction() as tx:
-                await leases.settle(tx, INSIDE, lease, {"lease_count": lease.row["lease_count"] - 1})
+                await leases.settle(tx, DELIVERIES, lease, {"lease_count": lease.row["lease_count"] - 1})
         except PenstockError as failure:  # done after all, taken over, or PostgreSQL is away: the lease runs out
             log.info("delivery.not_given_back", delivery_id=lease.key, reason=str(failure))
 
@@ -190,7 +234,7 @@ class Deliveries:
         if reaction is None:
             raise SinkRefused(f"this build has no reaction {name}")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, INSIDE, lease, {"done_at": await server_time(tx)})
+            await leases.settle(tx, DELIVERIES, lease, {"done_at": await server_time(tx)})
             await reaction.handle(tx, event)
             await release_next(tx, lease)
             failpoints.reach("delivery.handled")
@@ -201,8 +245,10 @@ class Deliveries:
             await send(event)
             failpoints.reach("delivery.sent")
         async with self._database.transaction() as tx:
-            await leases.settle(tx, INSIDE, lease, {"done_at": await server_time(tx)})
+            await leases.settle(tx, DELIVERIES, lease, {"done_at": await server_time(tx)})
             await release_next(tx, lease)
+            if send is not None and lease.row["endpoint_failures"]:
+                await self._breaker.record_success(tx, lease.row["sink"])
 
     async def _find_send(self, family: str, name: str) -> Send | None:
         """None: the receiver is gone for good, nothing is owed to it."""
@@ -231,9 +277,11 @@ class Deliveries:
             now = await server_time(tx)
             due = now + timedelta(seconds=wait)
             changes: dict[str, Any] = {"attempts": attempts, "last_error": reason, "due_at": due}
-            await leases.settle(tx, INSIDE, lease, changes | ({"dead_at": now} if dead else {}))
+            await leases.settle(tx, DELIVERIES, lease, changes | ({"dead_at": now} if dead else {}))
             if dead:
                 await release_next(tx, lease)
+            if has_breaker(sink) and not isinstance(failure, _Killer):
+                await self._breaker.record_failure(tx, sink, lease.row["merchant_id"], reason)
         _delivered.labels(sink.partition(":")[0], "dead" if dead else "failed").inc()
         log.warning("delivery.dead" if dead else "delivery.failed", delivery_id=lease.key, sink=sink, reason=reason)
 
@@ -244,7 +292,7 @@ class _Killer(Exception):
 
 def _is_taken_over(failure: PenstockError) -> bool:
     """The delivery's own lease is lost; a handler may well have lost another one."""
-    return failure.code is error_codes.LEASE_LOST and failure.details.get("table") == INSIDE.table
+    return failure.code is error_codes.LEASE_LOST and failure.details.get("table") == DELIVERIES.table
 
 
 async def dead_letters(tx: Tx, *, merchant_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
@@ -263,7 +311,8 @@ async def send_again(tx: Tx, delivery_id: int, *, merchant_id: str | None = None
     """Give a dead delivery a fresh start; NOT_FOUND if there is no such dead letter of this merchant."""
     row = await fetch_one(
         tx,
-        "update outbox_deliveries d set dead_at = null, attempts = 0, lease_count = 0, due_at = now()"
+        "update outbox_deliveries d set dead_at = null, attempts = 0, lease_count = 0, due_at = now(),"
+        " created_at = now()"
         " from outbox_events e where d.delivery_id = %(id)s and d.dead_at is not null and e.event_id = d.event_id"
         " and (%(merchant)s::text is null or e.merchant_id = %(merchant)s) returning 1",
         {"id": delivery_id, "merchant": merchant_id},

@@ -88,8 +88,8 @@ select slot from outbox_slots s
 """  # noqa: S608  composed of constants
 _TAKE_EVENTS = f"select * from outbox_events e where e.slot = %s and {_READY} order by event_id limit %s"  # noqa: S608
 _INSERT_DELIVERIES = """
-insert into outbox_deliveries (event_id, sink, order_key)
-select * from unnest(%s::bigint[], %s::text[], %s::text[]) on conflict do nothing
+insert into outbox_deliveries (event_id, sink, order_key, merchant_id)
+select * from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) on conflict do nothing
 """
 _LAG = """
 select coalesce(extract(epoch from now() - min(occurred_at)), 0) as lag
@@ -190,8 +190,9 @@ class Relay:
     async def _insert_deliveries(self, tx: Tx, events: Sequence[StoredEvent]) -> int:
         rows = await self._outlets.receivers(tx, events)
         if rows:
+            merchants = {event.event_id: event.event.merchant_id or "" for event in events}
             ids, sinks, order_keys = (list(column) for column in zip(*rows, strict=True))
-            await tx.execute(_INSERT_DELIVERIES, (ids, sinks, order_keys))
+            await tx.execute(_INSERT_DELIVERIES, (ids, sinks, order_keys, [merchants[each] for each in ids]))
         return len(rows)
 
     async def _count_refusals(self, tx: Tx, failed: dict[int, str]) -> set[int]:
@@ -216,8 +217,9 @@ update outbox_events
  where event_id = %(id)s returning attempts
 """
 _GIVE_UP = """
-insert into outbox_deliveries (event_id, sink, order_key, attempts, last_error, dead_at)
-select event_id, 'stream:redis', order_key, attempts, last_error, now() from outbox_events where event_id = %s
+insert into outbox_deliveries (event_id, sink, order_key, merchant_id, attempts, last_error, dead_at)
+select event_id, 'stream:redis', order_key, coalesce(merchant_id, ''), attempts, last_error, now()
+  from outbox_events where event_id = %s
 """
 
 

@@ -5,6 +5,7 @@ id, time and body), so receivers verify with any of its libraries. The id stays 
 drop repeats by it. Addresses inside our own network are refused unless the operator allows them.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -20,7 +21,7 @@ import httpx
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from penstock.kernel import error_codes, json
+from penstock.kernel import endpoint_breaker, error_codes, json
 from penstock.kernel.addresses import NameUnknown, is_public, look_up
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
@@ -41,7 +42,9 @@ class WebhookSettings(SettingsGroup):
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_WEBHOOK_")
 
-    timeout_seconds: timedelta = Field(timedelta(seconds=10), description="Longest wait for a receiver's answer")
+    timeout_seconds: timedelta = Field(
+        timedelta(seconds=5), gt=timedelta(0), description="Longest time of one call, from the look-up to the answer"
+    )
     allow_private: bool = Field(False, description="Allow plain http and addresses inside our own network")
 
 
@@ -72,11 +75,14 @@ async def register(tx: Tx, wanted: Registration) -> dict[str, Any]:
 
 
 async def endpoints(tx: Tx, merchant_id: str) -> list[dict[str, Any]]:
-    """The merchant's endpoints, without their secrets."""
+    """The merchant's endpoints, without their secrets; with what is known of their last failures."""
     return await fetch_all(
         tx,
-        "select endpoint_id, url, event_types, created_by, created_at from webhook_endpoints"
-        " where merchant_id = %s and active order by created_at",
+        "select e.endpoint_id, e.url, e.event_types, e.created_by, e.created_at, coalesce(b.failures, 0) as failures,"
+        " case when b.paused_until is not null then 'paused' when b.failures > 0 then 'failing' else 'active' end"
+        " as state, b.paused_until, case when b.failures > 0 then b.last_error end as last_error"
+        " from webhook_endpoints e left join endpoint_breakers b on b.sink = 'webhook:' || e.endpoint_id"
+        " where e.merchant_id = %s and e.active order by e.created_at",
         (merchant_id,),
     )
 
@@ -91,6 +97,7 @@ async def remove(tx: Tx, endpoint_id: UUID, merchant_id: str) -> None:
     )
     if row is None:
         raise PenstockError(error_codes.NOT_FOUND, endpoint_id=str(endpoint_id))
+    await endpoint_breaker.forget(tx, str(endpoint_id))
     await announce(tx, _told("removed", str(endpoint_id), merchant_id))
 
 
@@ -127,10 +134,14 @@ class WebhookCaller:
         self._database = database
         self._settings = settings
         self._clock = clock
+        # Its own limit on connections would make one merchant wait for another; there are as many calls as places.
         self._client = httpx.AsyncClient(
             timeout=settings.timeout_seconds.total_seconds(),
             follow_redirects=False,
-            transport=PinnedTransport(anywhere if settings.allow_private else public_only),
+            transport=PinnedTransport(
+                anywhere if settings.allow_private else public_only,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            ),
         )
 
     async def close(self) -> None:
@@ -152,6 +163,18 @@ class WebhookCaller:
         return send
 
     async def _post(self, url: str, secret: str, event: StoredEvent) -> None:
+        """One call within its time, however slowly the receiver sends its answer."""
+        seconds = self._settings.timeout_seconds.total_seconds()
+        try:
+            async with asyncio.timeout(seconds):
+                status = await self._call(url, secret, event)
+        except TimeoutError:
+            raise SinkRefused(f"no answer within {seconds:g} s") from None
+        if not 200 <= status < 300:
+            raise SinkRefused(f"answered {status}")
+
+    async def _call(self, url: str, secret: str, event: StoredEvent) -> int:
+        """The status of the answer, whose body is not read."""
         try:
             _check_form(url, self._settings)
         except PenstockError as refusal:
@@ -161,13 +184,13 @@ class WebhookCaller:
         with_traceparent(headers)
         try:
             async with self._client.stream("POST", url, content=body, headers=headers) as answer:
-                status = answer.status_code
+                return answer.status_code
         except AddressRefused:
             raise SinkRefused(str(_refused(url, "leads into a private network"))) from None
+        except httpx.TimeoutException:
+            raise TimeoutError from None
         except (httpx.HTTPError, httpx.InvalidURL) as failure:
             raise SinkRefused(f"{type(failure).__name__}: {failure}") from None
-        if not 200 <= status < 300:
-            raise SinkRefused(f"answered {status}")
 
 
 def body_of(event: StoredEvent) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import psycopg
 import structlog
 from arq.jobs import deserialize_job_raw
 from arq.worker import Worker, func
@@ -19,16 +18,15 @@ from penstock.extraction.desk import JOBS
 from penstock.extraction.stages import run_stage
 from penstock.extraction.states import Stage
 from penstock.kernel.backoff import exponential, pause
-from penstock.kernel.deliveries import Deliveries
-from penstock.kernel.errors import PenstockError, raise_unless_unavailable
+from penstock.kernel.errors import PenstockError
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
 from penstock.uploads.direct.attendant import Attendant
 from penstock.uploads.direct.desk import WAKE_UP
+from penstock.worker.delivery_loop import DeliveryLoop
 
 log = structlog.get_logger(__name__)
 
-_SWEEP_SECONDS = 1.0
 _STAGE_SECONDS = 3600.0  # so long the queue remembers that a stage was begun; its lease says whether it goes on
 
 
@@ -37,7 +35,7 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
 
     With a `processor` the worker also goes through the pages of jobs, and is given orphaned ones.
     """
-    deliveries = parts.deliveries()
+    deliveries = DeliveryLoop(parts.deliveries())
     rounds = parts.job_rounds(processor) if processor else None
     attendant = Attendant(parts.direct) if parts.direct.bucket else None
     done = asyncio.Event()
@@ -46,9 +44,8 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
         group.create_task(heartbeat.run(done))  # alive until it holds nothing any more
         hands = Hands(deliveries, attendant)
         work = [
-            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, hands, stop)),
-            group.create_task(_sweep(deliveries, stop)),
-            *(group.create_task(each.run(stop)) for each in (rounds, attendant) if each),
+            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, hands)),
+            *(group.create_task(each.run(stop)) for each in (deliveries, rounds, attendant) if each),
         ]
         await stop.wait()
         await asyncio.wait(work, timeout=_grace(parts))
@@ -102,13 +99,13 @@ class InHand:
 class Hands:
     """Who is woken up by small jobs."""
 
-    deliveries: Deliveries
+    deliveries: DeliveryLoop
     attendant: Attendant | None
 
 
-def _all_jobs(parts: Parts, hands: Hands, stop: asyncio.Event) -> list[Jobs]:
+def _all_jobs(parts: Parts, hands: Hands) -> list[Jobs]:
     async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
-        await hands.deliveries.drain(stop)
+        hands.deliveries.poke()
 
     async def direct_attend(context: dict[str, Any]) -> None:  # noqa: ARG001
         if hands.attendant:
@@ -245,15 +242,3 @@ async def _run_arq(jobs: Jobs, grace: float, stop: asyncio.Event) -> None:
             task.cancel()
         await asyncio.gather(running, stopping, *begun, return_exceptions=True)
         await worker.tell_the_last()
-
-
-async def _sweep(deliveries: Deliveries, stop: asyncio.Event) -> None:
-    while not await pause(stop, _SWEEP_SECONDS):
-        try:
-            await deliveries.free_expired()
-            await deliveries.drain(stop)
-        except PenstockError as away:
-            raise_unless_unavailable(away)
-            log.warning("worker.waiting", reason=str(away))
-        except psycopg.Error:  # a row that cannot be served must not end the role
-            log.exception("worker.stumbled")

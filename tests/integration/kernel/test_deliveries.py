@@ -8,7 +8,8 @@ from tests.support.outlets import receivers, relay_all
 
 from penstock.kernel import error_codes, leases
 from penstock.kernel.db import Database, fetch_all, fetch_one
-from penstock.kernel.deliveries import INSIDE, Deliveries, DeliverySettings, dead_letters, send_again
+from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letters, send_again
+from penstock.kernel.delivery_order import DELIVERIES
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event, StoredEvent
 from penstock.kernel.outbox import announce
@@ -142,7 +143,7 @@ class TestReacting:
         worker = Deliveries(database, to, QUICK, owner="w")
         for _ in range(QUICK.max_attempts):
             async with database.transaction() as tx:
-                assert await leases.claim(tx, INSIDE, owner="dies", ttl=timedelta(seconds=-1))
+                assert await leases.claim(tx, DELIVERIES, owner="dies", ttl=timedelta(seconds=-1))
             assert await worker.free_expired() == 1
         await worker.drain()
         async with database.transaction() as tx:
@@ -201,14 +202,14 @@ class TestReacting:
         class Overtaken(Deliveries):
             async def _hand_over(self, lease, event, sink) -> None:
                 async with database.transaction() as tx:
-                    await leases.give_back(tx, INSIDE, [lease])
+                    await leases.give_back(tx, DELIVERIES, [lease])
                 raise RuntimeError("too slow, and wrong")
 
         to = receivers(Reaction("record", "*", record))
         await write(database, "e", 1)
         await relay_all(database, to)
         overtaken = Overtaken(database, to, QUICK, owner="w")
-        [(lease, event)] = await overtaken._claim(INSIDE, 1)
+        [(lease, event)] = await overtaken._pumps[0]._claim(1)
         await overtaken._deliver(lease, event)
         await Deliveries(database, to, QUICK, owner="other").drain()
         assert await effects(database) == {"e": [1]}

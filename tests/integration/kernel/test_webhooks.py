@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from standardwebhooks import Webhook
 from tests.support.outlets import receivers, relay_all
+from tests.support.webhook_receiver import running_receiver
 
 from penstock.kernel import error_codes, webhooks
 from penstock.kernel.clock import SystemClock
@@ -24,41 +25,10 @@ LOCAL = WebhookSettings(allow_private=True, timeout_seconds=timedelta(seconds=0.
 QUICK = DeliverySettings(max_attempts=2)
 
 
-class Receiver:
-    """Somebody's server: keeps what it got, answers what it is told to."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[dict[str, str], bytes]] = []
-        self.status = 204
-        self.stall = False
-        self.url = ""
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:] if line)
-        }
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        self.calls.append((headers, body))
-        if self.stall:
-            await reader.read()
-        else:
-            location = "Location: http://127.0.0.1:9/\r\n" if self.status == 302 else ""
-            writer.write(
-                f"HTTP/1.1 {self.status} X\r\n{location}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
-            )
-            await writer.drain()
-        writer.close()
-
-
 @pytest.fixture
 async def receiver():
-    made = Receiver()
-    server = await asyncio.start_server(made.handle, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-    yield made
-    server.close()
+    async with running_receiver() as made:
+        yield made
 
 
 @pytest.fixture
@@ -159,7 +129,17 @@ class TestCalling:
             await happen(database, caller, event())
         async with database.transaction() as tx:
             [row] = await fetch_all(tx, "select last_error from outbox_deliveries")
-        assert "ReadTimeout" in row["last_error"]
+        assert row["last_error"] == "SinkRefused: no answer within 0.5 s"
+
+    async def test_a_receiver_that_sends_its_answer_letter_by_letter_costs_no_more(self, database, caller, receiver):
+        """Each letter comes within the time-out; the answer as a whole does not."""
+        await register(database, receiver.url)
+        receiver.drips = True
+        async with asyncio.timeout(5):
+            await happen(database, caller, event())
+        async with database.transaction() as tx:
+            [row] = await fetch_all(tx, "select last_error from outbox_deliveries")
+        assert row["last_error"] == "SinkRefused: no answer within 0.5 s"
 
     async def test_what_is_queued_for_a_removed_endpoint_is_dropped(self, database, caller, receiver):
         made = await register(database, receiver.url)

@@ -1,7 +1,7 @@
 """Webhook endpoints of a merchant: list, register, remove; only for callers of that merchant, whatever their role."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
@@ -19,6 +19,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
 EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
 _WANTED: Document = {"url": "https://example.com/hook", "event_types": ["job.*"]}
 _KNOWN: Document = {"endpoint_id": ENDPOINT_ID, **_WANTED, "created_at": "2026-03-01T16:20:00Z"}
+_WELL: Document = {"state": "active", "failures": 0, "paused_until": None, "last_error": None}
 _SECRET = "whsec_bm90IGEgc2VjcmV0OiBhbiBleGFtcGxlIG9mIG9uZQ=="  # noqa: S105  says so itself, decoded
 
 
@@ -41,6 +42,12 @@ class Webhook(BaseModel):
     event_types: list[str]
     created_by: str
     created_at: datetime
+    state: Literal["active", "failing", "paused"] = Field(
+        description="`failing`: the last call failed; `paused`: too many failed in a row, and events wait"
+    )
+    failures: int = Field(description="Failed calls in a row")
+    paused_until: datetime | None = Field(description="When a paused endpoint is tried again, with one event")
+    last_error: str | None = Field(description="Why the last call failed")
 
 
 class CreatedWebhook(BaseModel):
@@ -58,14 +65,16 @@ class CreatedWebhook(BaseModel):
 class Webhooks(BaseModel):
     """The oldest first."""
 
-    model_config = shown({"webhooks": [{**_KNOWN, "created_by": USER}]})
+    model_config = shown({"webhooks": [{**_KNOWN, "created_by": USER, **_WELL}]})
 
     webhooks: list[Webhook]
 
 
 @router.get("/api/v1/webhooks", summary="The merchant's webhook endpoints")
 async def list_webhooks(request: Request, caller: SignedIn) -> Webhooks:
-    """Those that are called now, without their secrets."""
+    """Those that are called now, without their secrets. An endpoint that fails again and again is paused; its events
+    wait, and go on when it answers.
+    """
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         rows = await webhooks.endpoints(tx, caller.merchant_id)
