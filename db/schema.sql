@@ -990,7 +990,7 @@ create table etl_task (                              -- status: pending, or how 
   updated_at           timestamptz not null default now(),
   queue                text not null default 'etl'   -- workers of this queue take it; merchants are served in turn
 );
-create index idx_etl_lanes on etl_task (queue, merchant_id, due_at, task_id)
+create index idx_etl_lanes on etl_task (queue, merchant_id, phase desc, due_at, task_id)
   where status = 'pending' and leased_until is null;
 create index idx_etl_due on etl_task (due_at, task_id) where status = 'pending' and leased_until is null;
 create index idx_etl_held on etl_task (leased_until) where leased_until is not null;

@@ -17,5 +17,5 @@ create table endpoint_breakers (                     -- endpoints whose calls ha
 
 -- ── ETL: merchants are served in turn ───────────────────────────────────────────────────────────────────────
 alter table etl_task add column queue text not null default 'etl';  -- workers of this queue take it
-create index idx_etl_lanes on etl_task (queue, merchant_id, due_at, task_id)
+create index idx_etl_lanes on etl_task (queue, merchant_id, phase desc, due_at, task_id)
   where status = 'pending' and leased_until is null;

@@ -37,7 +37,7 @@ async def retry(
             "phase": from_stage.value, "generation": generation, "ocr_attempts": 0, "postprocess_attempts": 0,
             "lost_workers": 0, "result": None, "error": None, "started_at": None, "finished_at": None,
             "cleared_at": None, "due_at": row["now"], "updated_at": row["now"], "lease_token": row["lease_token"] + 1,
-            "progress": 0 if from_stage is Stage.OCR else 80,
+            "progress": 0 if from_stage is Stage.OCR else 80, "queue": desk.settings.arq_queue_name,
         }  # fmt: skip
         if from_stage is Stage.OCR:  # by whoever reads now; pointers are only to what a later retry can go on from
             changes |= {"ocr_generation": generation, "provider": desk.settings.provider, "metadata": {}}

@@ -21,6 +21,9 @@ class EtlSettings(SettingsGroup):
         0.5, gt=0, le=1, description="The part of the queue that tasks of one merchant may take; 1: all of it"
     )
     worker_count: PositiveInt = Field(3, description="Tasks at once in one worker process")
+    worker_share: float = Field(
+        0.7, gt=0, le=1, description="The part of these places that tasks of one merchant may take; 1: all of them"
+    )
     task_timeout: timedelta = Field(
         timedelta(seconds=600),
         gt=timedelta(0),

@@ -1,6 +1,7 @@
 """All SQL of ETL tasks. Statuses are written by the state machine alone."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -30,12 +31,37 @@ _IF_PLACED = sql.SQL(
     "case when etl_kept_out_by(%(new_merchant_id)s, %(places)s, %(own_places)s) is null"
     " then %(new_task_id)s::bigint end"
 )
+_HOP = (
+    "select t.merchant_id from etl_task t where t.queue = %(queue)s and t.status = 'pending'"
+    " and t.leased_until is null {0} order by t.merchant_id limit 1"
+)
+_FIRST_OF_EACH = f"""
+with recursive lane (merchant_id) as (
+  ({_HOP.format("")})
+  union all
+  select ({_HOP.format("and t.merchant_id > lane.merchant_id")}) from lane where lane.merchant_id is not null)
+select task.* from lane cross join lateral (
+  select task_id, merchant_id, phase from etl_task
+   where queue = %(queue)s and merchant_id = lane.merchant_id and {_DUE}
+   order by phase desc, due_at, task_id limit 1) task
+union all
+select task_id, merchant_id, phase from etl_task where task_id = %(named)s and queue <> %(queue)s and {_DUE}
+"""  # noqa: S608  written in code
 _EXPIRE = """
 update etl_task set lease_owner = null, leased_until = null, lost_workers = lost_workers + 1
   where task_id = any(array(select task_id from etl_task where leased_until < clock_timestamp()
     order by leased_until limit %s for update skip locked))
 returning *
 """
+
+
+@dataclass(frozen=True, slots=True)
+class DueTask:
+    """A task that a worker may claim."""
+
+    task_id: int
+    merchant_id: str
+    stage: Stage
 
 
 async def reserve_id(tx: Tx, most: int) -> int | None:
@@ -117,6 +143,13 @@ async def claim(tx: Tx, task_id: int, stage: Stage, *, owner: str, ttl: timedelt
     return await fetch_one(tx, _CLAIM, {"id": task_id, "phase": stage, "owner": owner, "ttl": ttl})
 
 
+async def first_of_each(tx: Tx, queue: str, named: int) -> list[DueTask]:
+    """The first due task of each merchant: what is begun before what is not, then the longest due. And the named one,
+    if it is of another queue: whoever sweeps wakes for all of them."""
+    rows = await fetch_all(tx, _FIRST_OF_EACH, {"queue": queue, "named": named})
+    return [DueTask(row["task_id"], row["merchant_id"], Stage(row["phase"])) for row in rows]
+
+
 # The sweep -------------------------------------------------------------------------------------------------------
 async def expire(tx: Tx, limit: int) -> list[dict[str, Any]]:
     """Free tasks whose worker has not been heard of in time; each is a worker lost."""
@@ -124,7 +157,11 @@ async def expire(tx: Tx, limit: int) -> list[dict[str, Any]]:
 
 
 async def due(tx: Tx, limit: int) -> list[dict[str, Any]]:
-    query = f"select {_SHOWN} from etl_task where {_DUE} order by due_at, task_id limit %s"  # noqa: S608  as above
+    """The first of each merchant, then the second of each, and so on."""
+    query = (
+        f"select {_SHOWN} from etl_task where {_DUE}"  # noqa: S608  as above
+        " order by row_number() over (partition by merchant_id order by due_at, task_id), due_at, task_id limit %s"
+    )
     return await fetch_all(tx, query, (limit,))
 
 

@@ -110,6 +110,7 @@ def _columns(desk: EtlDesk, given: Submission, rule: Rule, found: _Found) -> dic
         "media_type": found.media_type,
         "size_bytes": found.size,
         "provider": desk.settings.provider,
+        "queue": desk.settings.arq_queue_name,
         "request_hash": given.digest,
         "idempotency_key": given.idempotency_key,
     }

@@ -1,5 +1,6 @@
 """What keeps tasks going when something was lost: workers, wake-ups, run states. Safe to run twice, and at any time."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from penstock.kernel.statemachine import Step, move
 log = structlog.get_logger(__name__)
 
 _AT_ONCE = 500
+_WAKE_UPS = 50  # for one merchant: each only says that there is something to do, and these are enough for many workers
 _JUST = timedelta(minutes=10)
 
 
@@ -31,11 +33,14 @@ async def sweep(desk: EtlDesk) -> None:
         due = await store.due(tx, _AT_ONCE)
         ended = await store.just_ended(tx, _JUST, _AT_ONCE)
     known = await desk.states.read_many([row["task_id"] for row in [*due, *ended]])
+    woken: Counter[str] = Counter()
     for row in due:
         state = runstate.of_row(row)
         if row["task_id"] not in known:
             await desk.states.write(state)
-        await desk.wake(state)
+        woken[row["merchant_id"]] += 1
+        if woken[row["merchant_id"]] <= _WAKE_UPS:
+            await desk.wake(state)
     for row in [*hopeless, *ended]:
         if (seen := known.get(row["task_id"])) is not None and not seen.is_over:
             await settling.show_end(desk, row)

@@ -16,7 +16,7 @@ from penstock.bootstrap import Parts
 from penstock.documents.processing import PageProcessor
 from penstock.extraction.desk import JOBS
 from penstock.extraction.stages import run_stage
-from penstock.extraction.states import Stage
+from penstock.extraction.turns import TaskTurns
 from penstock.kernel.backoff import exponential, pause
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.queue import Queue
@@ -44,7 +44,7 @@ async def run_worker(parts: Parts, stop: asyncio.Event, *, processor: PageProces
         group.create_task(heartbeat.run(done))  # alive until it holds nothing any more
         hands = Hands(deliveries, attendant)
         work = [
-            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, hands)),
+            *(group.create_task(_take_jobs(jobs, _grace(parts), stop)) for jobs in _all_jobs(parts, hands, stop)),
             *(group.create_task(each.run(stop)) for each in (deliveries, rounds, attendant) if each),
         ]
         await stop.wait()
@@ -71,21 +71,23 @@ class InHand:
     """Work that outlives the queue it was taken from: ARQ ends all its jobs when Redis goes away, but what was begun
     elsewhere (a document being read, a question asked) has its price. Its lease says whose it is, not the queue."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, turns: TaskTurns) -> None:
         self.at_once = at_once
+        self._turns = turns
         self._places = asyncio.Semaphore(at_once)
         self.tasks: set[asyncio.Task[Any]] = set()
 
-    async def run(self, work: Callable[[], Awaitable[Any]]) -> None:
-        task = asyncio.create_task(self._in_turn(work))
+    async def run(self, task_id: int) -> None:
+        """Run the task whose turn it is, which need not be the one that the wake-up names."""
+        task = asyncio.create_task(self._in_turn(task_id))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         await asyncio.shield(task)
 
-    async def _in_turn(self, work: Callable[[], Awaitable[Any]]) -> None:
+    async def _in_turn(self, task_id: int) -> None:
         async with self._places:
             try:
-                await work()
+                await self._turns.run_next(task_id)
             except PenstockError as away:  # the database, before there was anything to settle
                 log.warning("worker.job_not_begun", reason=str(away))
 
@@ -103,7 +105,7 @@ class Hands:
     attendant: Attendant | None
 
 
-def _all_jobs(parts: Parts, hands: Hands) -> list[Jobs]:
+def _all_jobs(parts: Parts, hands: Hands, stop: asyncio.Event) -> list[Jobs]:
     async def deliver(context: dict[str, Any], slot: int) -> None:  # noqa: ARG001  ARQ's signature
         hands.deliveries.poke()
 
@@ -111,15 +113,13 @@ def _all_jobs(parts: Parts, hands: Hands) -> list[Jobs]:
         if hands.attendant:
             hands.attendant.poke()
 
-    in_hand = InHand(parts.settings.etl.worker_count)
+    turns = TaskTurns(parts.etl, lambda stage, task_id: run_stage(parts.workshop, stage, task_id), stop)
+    in_hand = InHand(parts.settings.etl.worker_count, turns)
 
-    async def etl_ocr(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
-        await in_hand.run(lambda: run_stage(parts.workshop, Stage.OCR, task_id))
+    async def etl_stage(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
+        await in_hand.run(task_id)
 
-    async def etl_postprocess(context: dict[str, Any], task_id: int) -> None:  # noqa: ARG001
-        await in_hand.run(lambda: run_stage(parts.workshop, Stage.POSTPROCESS, task_id))
-
-    etl = {JOBS[Stage.OCR]: etl_ocr, JOBS[Stage.POSTPROCESS]: etl_postprocess}
+    etl = dict.fromkeys(JOBS.values(), etl_stage)
     return [
         Jobs(parts.queue, {"deliver": deliver, WAKE_UP: direct_attend}, at_once=8, timeout=300),
         Jobs(parts.etl.queue, etl, in_hand.at_once, _STAGE_SECONDS, in_hand),

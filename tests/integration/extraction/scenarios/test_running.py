@@ -178,3 +178,16 @@ class TestWhatPostgresqlKeeps:
             "completed",
         )
         assert told == [inserted, claimed, settled, settled, (ended, "postprocess")]
+
+
+class TestFairShares:
+    async def test_a_merchant_whose_documents_take_long_leaves_a_place_to_others(self, world, mina, alice):
+        world.mineru.behave(states=["running"])
+        long = [await mina.submit(PAGE) for _ in range(6)]
+        await mina.shown(long[1], lambda told: told["pages"], "is being read")
+        assert (await alice.ended(await alice.submit(PAGE)))["status"] == "completed"
+        held = [task_id for task_id in long if (await mina.row(task_id))["leased_until"] is not None]
+        assert held == long[:2], "two of three places, the first ones first"
+        world.mineru.behave(states=["done"])
+        for task_id in long:
+            assert (await mina.ended(task_id))["status"] == "completed"
