@@ -11,10 +11,11 @@ from typing import Any
 from penstock.kernel import json
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.streams.event import family
+from penstock.kernel.streams.turns import MerchantTurns
 
 SnapshotProvider = Callable[[Tx, str], Awaitable[dict[str, Any]]]
 
-_AT_ONCE = 4  # leave the pool to requests
+_AT_ONCE, _PER_MERCHANT = 6, 2  # leave the pool to requests, and places to other merchants
 
 
 class Snapshots:
@@ -23,21 +24,21 @@ class Snapshots:
     def __init__(self, database: Database, providers: Mapping[str, SnapshotProvider]) -> None:
         self._database = database
         self._providers = providers
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._turns = MerchantTurns(_AT_ONCE, _PER_MERCHANT)
         self._next: dict[str, asyncio.Task[bytes]] = {}
 
     def serves(self, topic: str) -> bool:
         return family(topic) in self._providers
 
-    async def read(self, topic: str) -> bytes:
-        """State not older than this call, as JSON."""
+    async def read(self, topic: str, merchant: str | None = None) -> bytes:
+        """State not older than this call, as JSON. The merchant is the one who asks."""
         upcoming = self._next.get(topic)
         if upcoming is None:
-            upcoming = self._next[topic] = asyncio.create_task(self._read(topic))
+            upcoming = self._next[topic] = asyncio.create_task(self._read(topic, merchant))
         return await asyncio.shield(upcoming)
 
-    async def _read(self, topic: str) -> bytes:
-        async with self._places:
+    async def _read(self, topic: str, merchant: str | None) -> bytes:
+        async with self._turns.turn(merchant):
             del self._next[topic]  # who asks from here on gets a later read
             async with self._database.transaction() as tx:
                 return json.dump_bytes(await self._providers[family(topic)](tx, topic))

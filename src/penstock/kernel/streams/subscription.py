@@ -25,8 +25,11 @@ from penstock.kernel.streams.metrics import QUEUE_OVERFLOW, SNAPSHOTS
 
 if TYPE_CHECKING:
     from penstock.kernel.streams.hub import StreamHub
+    from penstock.kernel.streams.reader import Page
 
 T = TypeVar("T")
+
+_REPLAY_SECONDS = 0.005  # after a full page of what was missed: a merchant that replays all day leaves time to others
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ class Subscription:
             self._queue.clear()
             self._collecting = True
             after = position
-            page = None if after is None else await self._read(lambda: self.hub.page(topic, after))  # noqa: B023
+            page = None if after is None else await self._read(lambda: self._page(after))  # noqa: B023
             if page is None or not page.anchored:
                 self._collecting = False
                 position = await self._read(lambda: reader.tail(topic))
@@ -176,17 +179,24 @@ class Subscription:
             if not page.full:
                 return
 
+    async def _page(self, after: Position) -> "Page":
+        """What was missed, page by page; the merchant's other streams wait while this one is sent a full one."""
+        page = await self.hub.page(self.request.topic, after)
+        if page.full:
+            await asyncio.sleep(_REPLAY_SECONDS)
+        return page
+
     async def _resync(self) -> AsyncIterator[list[Notice]]:
         yield [await self._snapshot(None)]
 
     async def _snapshot(self, bookmark: Bookmark | None) -> Notice:
-        data = await self._patiently(lambda: self.hub.snapshots.read(self.request.topic))
+        data = await self._patiently(lambda: self.hub.snapshots.read(self.request.topic, self.request.merchant_id))
         SNAPSHOTS.inc()
         return Notice("snapshot", data, bookmark)
 
     async def _read(self, attempt: Callable[[], Awaitable[T]]) -> T:
         async def in_turn() -> T:
-            async with self.hub.doors:
+            async with self.hub.opening.turn(self.request.merchant_id):
                 return await attempt()
 
         return await self._patiently(in_turn)
