@@ -3,12 +3,14 @@
 import asyncio
 import ipaddress
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 _UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
 _TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
-_LOOKING_UP = ThreadPoolExecutor(8, thread_name_prefix="names")
+_LOOKING_UP = ThreadPoolExecutor(32, thread_name_prefix="names")
 
 
 class NameUnknown(Exception):
@@ -26,15 +28,26 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-async def look_up(host: str, port: int, seconds: float) -> list[str]:
+async def look_up(host: str, port: int, seconds: float, share: asyncio.Semaphore | None = None) -> list[str]:
     """In threads of its own: names are strangers', and whoever answers for one may take half a minute.
 
-    NameUnknown; TimeoutError.
+    A thread cannot be stopped. With `share` it counts until it ends, so that one merchant's slow names do not take all
+    of them. NameUnknown; TimeoutError.
     """
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(seconds):
-            found = await asyncio.get_running_loop().run_in_executor(_LOOKING_UP, ask)
+            if share is not None:
+                await share.acquire()
+            asking = _LOOKING_UP.submit(ask)
+            if share is not None:
+                asking.add_done_callback(partial(_release, asyncio.get_running_loop(), share))
+            found = await asyncio.wrap_future(asking)
     except (socket.gaierror, UnicodeError) as failure:
         raise NameUnknown(host) from failure
     return [str(info[4][0]) for info in found]
+
+
+def _release(loop: asyncio.AbstractEventLoop, share: asyncio.Semaphore, _: Future[Any]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(share.release)

@@ -6,7 +6,10 @@ for the pool, which never lends a connection that was made for one name to anoth
 stays where it is. Behind a proxy the address that is judged is the proxy's; the proxy looks the names up.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import httpcore
@@ -14,6 +17,7 @@ import httpx
 
 from penstock.kernel.addresses import NameUnknown, is_public, look_up
 
+_share: ContextVar[asyncio.Semaphore | None] = ContextVar("look_ups", default=None)
 Judge = Callable[[str, Sequence[str]], Awaitable[None]]  # host, its addresses; raises to refuse
 _SECONDS = 30.0  # to connect, where the caller sets no limit
 
@@ -29,6 +33,16 @@ async def public_only(host: str, addresses: Sequence[str]) -> None:
 
 async def anywhere(host: str, addresses: Sequence[str]) -> None:
     """For an operator who allows private addresses."""
+
+
+@contextmanager
+def look_ups_within(share: asyncio.Semaphore) -> Iterator[None]:
+    """Names that a request in this block has to look up take no more threads at once than `share` has places."""
+    before = _share.set(share)
+    try:
+        yield
+    finally:
+        _share.reset(before)
 
 
 class PinnedTransport(httpx.AsyncHTTPTransport):
@@ -58,7 +72,7 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         """Tries one address after the other, each with its share of the time."""
         seconds = _SECONDS if timeout is None else timeout
         try:
-            addresses = await look_up(host, port, seconds)
+            addresses = await look_up(host, port, seconds, _share.get())
         except NameUnknown:
             raise httpcore.ConnectError("the host name is not known") from None
         except TimeoutError:

@@ -13,9 +13,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import httpx
 from pydantic import Field
@@ -27,13 +29,14 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.events import Event, StoredEvent, matches
-from penstock.kernel.outbound import AddressRefused, PinnedTransport, anywhere, public_only
+from penstock.kernel.outbound import AddressRefused, PinnedTransport, anywhere, look_ups_within, public_only
 from penstock.kernel.outbox import announce
 from penstock.kernel.settings import SettingsGroup
 from penstock.kernel.sinks import Send, SinkRefused
 from penstock.kernel.telemetry import with_traceparent
 
 MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
+_NAMES_PER_MERCHANT = 4  # looked up at once: a name server that never answers holds a thread for half a minute
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
 
@@ -134,6 +137,7 @@ class WebhookCaller:
         self._database = database
         self._settings = settings
         self._clock = clock
+        self._names: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         # Its own limit on connections would make one merchant wait for another; there are as many calls as places.
         self._client = httpx.AsyncClient(
             timeout=settings.timeout_seconds.total_seconds(),
@@ -151,46 +155,55 @@ class WebhookCaller:
         """How to send to this endpoint; None if it was removed."""
         async with self._database.transaction() as tx:
             row = await fetch_one(
-                tx, "select url, secret from webhook_endpoints where endpoint_id = %s and active", (endpoint_id,)
+                tx,
+                "select url, secret, merchant_id from webhook_endpoints where endpoint_id = %s and active",
+                (endpoint_id,),
             )
         if row is None:
             return None
-        url, secret = str(row["url"]), str(row["secret"])
+        share = self._names.setdefault(row["merchant_id"], asyncio.Semaphore(_NAMES_PER_MERCHANT))
+        target = _Target(str(row["url"]), str(row["secret"]), share)
+        return partial(self._post, target)
 
-        async def send(event: StoredEvent) -> None:
-            await self._post(url, secret, event)
-
-        return send
-
-    async def _post(self, url: str, secret: str, event: StoredEvent) -> None:
+    async def _post(self, target: "_Target", event: StoredEvent) -> None:
         """One call within its time, however slowly the receiver sends its answer."""
         seconds = self._settings.timeout_seconds.total_seconds()
         try:
             async with asyncio.timeout(seconds):
-                status = await self._call(url, secret, event)
+                status = await self._call(target, event)
         except TimeoutError:
             raise SinkRefused(f"no answer within {seconds:g} s") from None
         if not 200 <= status < 300:
             raise SinkRefused(f"answered {status}")
 
-    async def _call(self, url: str, secret: str, event: StoredEvent) -> int:
+    async def _call(self, to: "_Target", event: StoredEvent) -> int:
         """The status of the answer, whose body is not read."""
         try:
-            _check_form(url, self._settings)
+            _check_form(to.url, self._settings)
         except PenstockError as refusal:
             raise SinkRefused(str(refusal)) from None
         body = json.dump_bytes(body_of(event))
-        headers = signed_headers(secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
+        headers = signed_headers(to.secret, f"evt_{event.event_id}", int(self._clock.now().timestamp()), body)
         with_traceparent(headers)
         try:
-            async with self._client.stream("POST", url, content=body, headers=headers) as answer:
-                return answer.status_code
+            with look_ups_within(to.names):
+                async with self._client.stream("POST", to.url, content=body, headers=headers) as answer:
+                    return answer.status_code
         except AddressRefused:
-            raise SinkRefused(str(_refused(url, "leads into a private network"))) from None
+            raise SinkRefused(str(_refused(to.url, "leads into a private network"))) from None
         except httpx.TimeoutException:
             raise TimeoutError from None
         except (httpx.HTTPError, httpx.InvalidURL) as failure:
             raise SinkRefused(f"{type(failure).__name__}: {failure}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a call goes. `names` are the merchant's places among those that look names up."""
+
+    url: str
+    secret: str
+    names: asyncio.Semaphore
 
 
 def body_of(event: StoredEvent) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tests.support.outlets import receivers, relay_all
 from tests.support.webhook_receiver import running_receiver
 
 from penstock.kernel import error_codes, webhooks
+from penstock.kernel.addresses import look_up
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letters, send_again
@@ -188,6 +189,23 @@ class TestRegistering:
         finally:
             over.set()
             await asyncio.gather(*looking, return_exceptions=True)
+
+    async def test_one_merchants_names_that_nobody_answers_for_leave_threads_to_others(self, monkeypatch):
+        """The look-up is given up in time, but its thread goes on: it counts until it ends."""
+        over, known = threading.Event(), socket.getaddrinfo
+
+        def ask(host, *more, **options):
+            return over.wait(20) and [] if host == "slow.test" else known(host, *more, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", ask)
+        share = asyncio.Semaphore(4)
+        slow = [look_up("slow.test", 443, 0.2, share) for _ in range(100)]
+        try:
+            failures = await asyncio.gather(*slow, return_exceptions=True)
+            assert {type(each) for each in failures} == {TimeoutError}
+            assert await look_up("127.0.0.1", 443, 2, asyncio.Semaphore(4)) == ["127.0.0.1"]
+        finally:
+            over.set()
 
     @pytest.mark.parametrize("host", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]"])
     async def test_public_addresses_are_taken(self, host):
