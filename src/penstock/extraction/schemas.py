@@ -1,20 +1,28 @@
 """What a rule may ask for: a JSON Schema that is right by its draft, refers to nothing outside, and ends.
 
-`problems_of` is run when a rule is written; what passes can be checked against any value in bounded time.
-`errors_of` says what is wrong with a value.
+`problems_of` is run when a rule is written; `errors_of` says what is wrong with a value. Both count their steps and
+raise TooCostly; both run in the sandbox when the schema is a merchant's.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from referencing import Registry
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from penstock.kernel import json
 from penstock.kernel.errors import Sentence
-from penstock.kernel.schemas import DEFAULT_DRAFT, DRAFTS, compiled, draft_of, errors_of, fault, pointer
+from penstock.kernel.schema_parts import Steps, subschemas
+from penstock.kernel.schemas import (
+    DRAFTS,
+    compiled,
+    draft_of,
+    errors_of,
+    fault,
+    meta_errors_of,
+    pointer,
+    resolver_of,
+)  # fmt: skip
+from penstock.kernel.step_budget import step_budget
 
 __all__ = ["errors_of", "pointer", "problems_of", "resolver_of"]
 
@@ -23,24 +31,23 @@ MAX_DEPTH = 64
 MAX_SUBSCHEMAS = 5_000
 MAX_PATTERNS = 100
 MAX_PATTERN_LETTERS = 500
-_PATTERN_SECONDS = 2.0  # for all of them: the engine is quick for any that people write
 _MAX_EXPANSION = 10_000  # subschemas that look at one value
 
-_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_SINGLES = ("items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then",
-            "else", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 _IN_PLACE_MAPS = ("dependentSchemas", "dependencies")
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLES = ("not", "if", "then", "else")
 _DYNAMIC = ("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor")
 
-Steps = tuple[str | int, ...]
 Problem = dict[str, str]
 
 
 def problems_of(schema: Any) -> list[Problem]:
-    """[{path, message, message_zh}]; empty when the schema can be used."""
+    """[{path, message, message_zh}]; empty when the schema can be used. Raises TooCostly."""
+    with step_budget():
+        return _problems_of(schema)
+
+
+def _problems_of(schema: Any) -> list[Problem]:
     if not isinstance(schema, Mapping):
         such = '{"type": "object", "properties": {…}}'
         return [_problem((), f"schema 必须是对象，例如 {such}", f"a schema is an object, such as {such}")]
@@ -81,51 +88,11 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def _by_meta_schema(schema: Mapping[str, Any]) -> list[Problem]:
-    address = draft_of(schema) or DEFAULT_DRAFT
-    meta: Mapping[str, Any] = DRAFTS[address].META_SCHEMA
-    validator: Any = DRAFTS[address](meta)
     found: dict[str, Problem] = {}
-    for error in validator.iter_errors(schema):
-        leaf = error
-        while leaf.context:
-            leaf = max(leaf.context, key=lambda each: len(each.absolute_path))
-        where = pointer(leaf.absolute_path)
-        said = Sentence(f"不符合规范：{leaf.message[:200]}", f"is not right by the draft: {leaf.message[:200]}")
-        found.setdefault(where, fault(where, said))
-    return sorted(found.values(), key=lambda each: each["path"])[:100]
-
-
-def subschemas(schema: Any, at: Steps = ()) -> Iterator[tuple[Steps, Any]]:
-    """Each part that is a schema itself, the whole first. Values under names that are no keywords are not schemas."""
-    pending: list[tuple[Steps, Any]] = [(at, schema)]
-    while pending:
-        steps, part = pending.pop()
-        yield steps, part
-        if isinstance(part, Mapping):
-            pending += reversed(list(_direct(part, steps)))
-
-
-def _direct(part: Mapping[str, Any], steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    for name in _MAPS:
-        below = part.get(name)
-        if isinstance(below, Mapping):
-            yield from (((*steps, name, key), each) for key, each in below.items() if isinstance(each, Mapping | bool))
-    for name in _LISTS:
-        below = part.get(name)
-        if isinstance(below, list):
-            yield from (((*steps, name, index), each) for index, each in enumerate(below))
-    for name in _SINGLES:
-        if isinstance(part.get(name), Mapping | bool):
-            yield (*steps, name), part[name]
-
-
-def resolver_of(schema: Mapping[str, Any]) -> Any:
-    """`resolver_of(schema).lookup("#/$defs/x").contents`; nothing is fetched."""
-    kind = DRAFT7 if "draft-07" in (draft_of(schema) or "") else DRAFT202012
-    resource = kind.create_resource(dict(schema))
-    address = schema.get("$id", "")
-    registry: Registry[Any] = Registry().with_resource(address, resource)
-    return registry.resolver(base_uri=address)
+    for steps, why in meta_errors_of(schema):
+        said = Sentence(f"不符合规范：{why.zh[:200]}", f"is not right by the draft: {why.en[:200]}")
+        found.setdefault(pointer(steps), fault(pointer(steps), said))
+    return sorted(found.values(), key=lambda each: each["path"])
 
 
 def _references(schema: Mapping[str, Any], parts: list[tuple[Steps, Any]]) -> Iterator[Problem]:
@@ -179,14 +146,10 @@ def _patterns(parts: list[tuple[Steps, Any]]) -> Iterator[Problem]:
     if len(named) > MAX_PATTERNS:
         yield _problem((), f"pattern 超过 {MAX_PATTERNS} 个", f"has more than {MAX_PATTERNS} patterns")
         return
-    until = time.monotonic() + _PATTERN_SECONDS
     for steps, pattern in named:
         if len(pattern) > MAX_PATTERN_LETTERS:
             most = MAX_PATTERN_LETTERS
             yield _problem(steps, f"pattern 最多 {most} 个字符", f"a pattern has at most {most} characters")
-        elif time.monotonic() > until:
-            yield _problem(steps, "所有 pattern 合起来过于复杂", "the patterns are too complex together")
-            return
         elif reason := _pattern_fault(pattern):
             yield _problem(steps, f"无法使用此 pattern：{reason}", f"this pattern cannot be used: {reason}")
 

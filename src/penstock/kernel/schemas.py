@@ -1,26 +1,44 @@
 """JSON Schema as the whole product checks values: drafts 2020-12 and 7, nothing fetched, never without end.
 
-Patterns run in an engine whose time is linear in the text, uniqueness is found by hashing, and references are counted,
-so a schema that a stranger wrote cannot hold a worker. `errors_of` says what is wrong in plain words, by JSON pointer.
+Patterns run in an engine whose time is linear in the text; each step of a check is counted (`budgeted_validators.py`).
+`errors_of` says what is wrong in plain words, by JSON pointer. A check of a schema that a user wrote runs in the
+sandbox (`confined_calls.py`): call `errors_of` there, never on the event loop.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
-from functools import lru_cache
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 from jsonschema import FormatChecker
 from jsonschema.exceptions import ValidationError
-from jsonschema.protocols import Validator
-from jsonschema.validators import Draft7Validator, Draft202012Validator, extend
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+from jsonschema.validators import Draft7Validator, Draft202012Validator
 from referencing import Registry
+from referencing.jsonschema import DRAFT7, DRAFT202012, UnknownDialect
 
 from penstock.kernel import json
+from penstock.kernel.budgeted_validators import budgeted, one_check
+from penstock.kernel.canonical import canonical
 from penstock.kernel.errors import Sentence
+from penstock.kernel.patterns import compiled, matches
+from penstock.kernel.plain_schema import is_plain
+from penstock.kernel.schema_parts import Steps, alone, subschemas
+from penstock.kernel.step_budget import allow, spend, step_budget
+
+__all__ = [
+    "canonical",
+    "compiled",
+    "errors_of",
+    "fault",
+    "matches",
+    "meta_errors_of",
+    "pointer",
+    "resolver_of",
+    "validator_of",
+]
 
 DRAFTS = {
     "https://json-schema.org/draft/2020-12/schema": Draft202012Validator,
@@ -29,12 +47,7 @@ DRAFTS = {
 DEFAULT_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_ERRORS = 100
 _MAX_DEPTH = 100  # of a value
-_MAX_REFERENCES = 100_000  # followed while one value is checked
-_references: ContextVar[list[int]] = ContextVar("references")
-
-
-class _TooMuch(Exception):
-    pass
+_STEPS_PER_VALUE = 10  # on top of the budget, for each value within the value that is checked
 
 
 def draft_of(schema: Mapping[str, Any]) -> str | None:
@@ -49,90 +62,7 @@ def pointer(steps: Iterable[Any]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def canonical(value: Any) -> str:
-    """The same text for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
-    return json.dumps(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return [[key, _plain(value[key])] for key in sorted(value)] + [{}]
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
-
-
-@lru_cache(maxsize=1024)
-def compiled(pattern: str) -> SchemaValidator:
-    """ValueError with the reason for what is not understood: look-around and back references are not."""
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-    except SchemaError as wrong:
-        lines = [line for line in str(wrong).splitlines() if line.strip()]
-        raise ValueError(lines[-1].strip().removeprefix("error: ").removeprefix("SchemaError: ")) from None
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Anywhere in the text."""
-    return compiled(pattern).isinstance_python(text)
-
-
-def _pattern(_validator: Validator, wanted: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if isinstance(value, str) and not matches(wanted, value):
-        yield ValidationError(f"does not match {wanted}")
-
-
-def _pattern_properties(validator: Any, wanted: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(value, Mapping):
-        return
-    for pattern, below in wanted.items():
-        for name, each in value.items():
-            if matches(pattern, name):
-                yield from validator.descend(each, below, path=name, schema_path=pattern)
-
-
-def _additional_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    if not isinstance(value, Mapping):
-        return
-    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    more = [name for name in value if name not in known and not any(matches(each, name) for each in patterns)]
-    for name in more:
-        if wanted is False:
-            yield ValidationError("is not a property of this object", path=[name])
-        else:
-            yield from validator.descend(value[name], wanted, path=name)
-
-
-def _unique_items(_validator: Validator, wanted: bool, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    if wanted and isinstance(value, list) and len({canonical(each) for each in value}) < len(value):
-        yield ValidationError("has an element twice")
-
-
-def _counted(original: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
-    def follow(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-        count = _references.get([0])
-        count[0] += 1
-        if count[0] > _MAX_REFERENCES:
-            raise _TooMuch
-        yield from original(validator, wanted, value, schema) or ()
-
-    return follow
-
-
-def _bounded(draft: Any) -> Any:
-    ours = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
-        "uniqueItems": _unique_items,
-        "$ref": _counted(draft.VALIDATORS["$ref"]),
-    }
-    return extend(draft, ours)  # type: ignore[no-untyped-call]
-
-
-_VALIDATORS = {address: _bounded(draft) for address, draft in DRAFTS.items()}
+VALIDATORS = {address: budgeted(draft) for address, draft in DRAFTS.items()}
 formats = FormatChecker(formats=())
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -164,34 +94,62 @@ def _is_uri(value: object) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r"[\s<>\"{}|\\^`]", value)
 
 
+def resolver_of(schema: Mapping[str, Any]) -> Any:
+    """`resolver_of(schema).lookup("#/$defs/x").contents`; nothing is fetched."""
+    kind = DRAFT7 if "draft-07" in (draft_of(schema) or "") else DRAFT202012
+    address = schema.get("$id", "")
+    registry: Registry[Any] = Registry().with_resource(address, kind.create_resource(dict(schema)))
+    with suppress(UnknownDialect):
+        registry = registry.crawl()  # once here, not for each anchor that is looked up
+    return registry.resolver(base_uri=address)
+
+
 def validator_of(schema: Mapping[str, Any]) -> Any:
-    kind = _VALIDATORS[draft_of(schema) or DEFAULT_DRAFT]
-    return kind(dict(schema), format_checker=formats, registry=Registry())
+    kind = VALIDATORS[draft_of(schema) or DEFAULT_DRAFT]
+    return kind(dict(schema), format_checker=formats, _resolver=resolver_of(schema))
 
 
 def errors_of(schema: Mapping[str, Any], value: Any, limit: int = MAX_ERRORS) -> list[dict[str, str]]:
-    """[{path, message, message_zh}] of a value that does not fit, by path; empty when it does."""
-    if _deeper_than(value, _MAX_DEPTH):
+    """[{path, message, message_zh}] of a value that does not fit, by path; empty when it does.
+
+    Raises TooCostly where the schema asks for more steps than the budget has.
+    """
+    values = _count_values(value)
+    if values is None:
         return [fault("", Sentence(f"嵌套超过 {_MAX_DEPTH} 层", f"is nested more than {_MAX_DEPTH} deep"))]
-    token = _references.set([0])
-    try:
-        found = []
-        for error in validator_of(schema).iter_errors(value):
-            found += _told(error)
-            if len(found) >= limit:
-                break
-    except (_TooMuch, RecursionError):
-        return [
-            fault(
-                "",
-                Sentence(
-                    "schema 自引用过多，无法校验此值", "the schema refers to itself too often to check this value"
-                ),
-            )
-        ]
-    finally:
-        _references.reset(token)
+    found: list[dict[str, str]] = []
+    with step_budget(), one_check():
+        allow(_STEPS_PER_VALUE * values)
+        try:
+            for error in validator_of(schema).iter_errors(value):
+                found += _told(error)
+                if len(found) >= limit:
+                    break
+        except RecursionError:
+            said = "the schema refers to itself too often to check this value"
+            return [fault("", Sentence("schema 自引用过多，无法校验此值", said))]
     return sorted(found[:limit], key=lambda each: each["path"])
+
+
+def meta_errors_of(schema: Mapping[str, Any]) -> list[tuple[Steps, Sentence]]:
+    """Where a schema is not right by its draft, and why; at most MAX_ERRORS. Raises TooCostly.
+
+    Its parts are looked at one by one. Most are plain, and right without asking the draft, which is slow.
+    """
+    draft = draft_of(schema) or DEFAULT_DRAFT
+    validator: Any = VALIDATORS[draft](DRAFTS[draft].META_SCHEMA, registry=Registry())
+    found: list[tuple[Steps, Sentence]] = []
+    with step_budget(), one_check():
+        for steps, part in subschemas(schema):
+            spend(1 + len(part) if isinstance(part, Mapping) else 1)
+            if is_plain(part) or not isinstance(part, Mapping):  # of what is no schema at all its owner tells
+                continue
+            for error in islice(validator.iter_errors(alone(part)), MAX_ERRORS - len(found)):
+                leaf = error
+                while leaf.context:
+                    leaf = max(leaf.context, key=lambda each: len(each.absolute_path))
+                found.append(((*steps, *leaf.absolute_path), _sentence(leaf)))
+    return found
 
 
 def fault(path: str, said: Sentence) -> dict[str, str]:
@@ -199,13 +157,15 @@ def fault(path: str, said: Sentence) -> dict[str, str]:
     return {"path": path, "message": said.en, "message_zh": said.zh}
 
 
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
+def _count_values(value: Any) -> int | None:
+    """How many values the value holds, itself included; None when it is nested too deeply."""
+    level, count = [value], 0
+    for _ in range(_MAX_DEPTH):
+        count += len(level)
         level = [below for each in level for below in _below(each)]
         if not level:
-            return False
-    return True
+            return count
+    return None
 
 
 def _below(value: Any) -> Iterable[Any]:
@@ -222,10 +182,9 @@ def _told(error: ValidationError) -> list[dict[str, str]]:
 
 
 def _missing(error: ValidationError, where: str) -> list[dict[str, str]]:
-    """One error for each name; the library makes an error of each, and says which only in its sentence."""
+    """One error for each name."""
     wanted: Any = error.validator_value
-    named = [name for name in wanted if error.message.startswith(repr(name))]
-    return [fault(where + pointer([name]), Sentence("缺失", "is missing")) for name in named]
+    return [fault(where + pointer([name]), Sentence("缺失", "is missing")) for name in wanted]
 
 
 _SENTENCES = {
@@ -278,6 +237,7 @@ def _of_alternatives(error: ValidationError) -> Sentence:
 
 def _short(value: Any) -> str:
     text = json.dumps(value)
+    spend(len(text) // 64)
     return text if len(text) <= 200 else text[:199] + "…"
 
 

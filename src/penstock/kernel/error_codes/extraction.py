@@ -58,6 +58,10 @@ ETL_RULE_NOT_FOUND = _row("ETL_RULE_NOT_FOUND", Kind.NOT_FOUND, _W,
 ETL_RULE_INVALID = _row("ETL_RULE_INVALID", Kind.INVALID, _W,
     "规则无效", "The rule is not valid",
     "请按 details.problems 修改", "Correct what details.problems names")
+ETL_RULE_TOO_COSTLY = _row("ETL_RULE_TOO_COSTLY", Kind.INVALID, _W,
+    "规则的计算量过大", "The rule takes too much work to apply",
+    "请简化 details.path 所指的部分：减少 allOf/anyOf 的子 schema、较长的 enum、pattern 或字段数量，或拆成几条规则",
+    "Simplify the part that details.path names: fewer subschemas in allOf and anyOf, shorter enums, fewer patterns or fields, or split the rule")
 ETL_RULE_NAME_TAKEN = _row("ETL_RULE_NAME_TAKEN", Kind.CONFLICT, _W,
     "已有同名规则", "There is a rule of that name already",
     "请换一个名称，或修改已有规则", "Choose another name, or change that rule")
