@@ -30,6 +30,7 @@ from tests.standins.mineru import Mineru
 from tests.standins.openai_like import KEY, OpenAiLike, openai_like, says
 from tests.support.etl import ALICE
 from tests.support.nursery import Child
+from tests.support.rule_places import TERMS
 
 T = TypeVar("T")
 
@@ -143,8 +144,7 @@ class EtlStage(stage.Stage):
 
     def rule(self, **content: Any) -> int:
         async def write() -> int:
-            async with self._database.transaction() as tx:
-                return (await rules.create_rule(tx, ALICE, content)).rule.rule_id
+            return (await rules.create_rule(self._database, ALICE, content, TERMS)).rule.rule_id
 
         return self.do(write())
 

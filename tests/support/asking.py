@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.kernel.breaker import Breaker
+from penstock.kernel.confined_calls import DirectCalls
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.rategate import RateGate
 from penstock.kernel.redis import Keys, Redis, connect
 from penstock.llm import Ask, LlmSettings, Prompt
-from penstock.llm.adapter import Llm
+from penstock.llm.adapter import Guards, Llm
+from penstock.llm.judge import Judge
 from tests.standins.openai_like import KEY, OpenAiLike, Says, openai_like
 
 SCHEMA = {
@@ -39,7 +41,7 @@ def settings(standin: OpenAiLike, /, **more: Any) -> LlmSettings:
 
 def adapter(given: LlmSettings, database: Database, redis: Redis, keys: Keys) -> Llm:
     """A process's worth of objects."""
-    return Llm(given, database, RateGate(redis, keys), Breaker(redis, keys))
+    return Llm(given, database, Guards(RateGate(redis, keys), Breaker(redis, keys)), Judge(DirectCalls()))
 
 
 @dataclass

@@ -26,6 +26,7 @@ from penstock.harvest.desk import HarvestDesk
 from penstock.harvest.settings import HarvestSettings
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.clock import Clock, SystemClock
+from penstock.kernel.confined_calls import DirectCalls
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.health import Health, HealthSettings, database_check, disk_check, redis_check
 from penstock.kernel.identity import Caller, EndedSessions, Identity, IdentitySettings, Role, issue_token
@@ -37,14 +38,16 @@ from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.webhooks import WebhookSettings
-from penstock.llm.adapter import Llm
+from penstock.llm.adapter import Guards, Llm
 from penstock.llm.examples import Examples
+from penstock.llm.judge import Judge
 from penstock.llm.settings import LlmSettings
 from penstock.pdf import Examiner, PdfSettings, pdf_sandbox
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.push_tokens import PushTokens
 from penstock.uploads.direct.settings import DirectSettings
 from penstock.uploads.tus import Uploads, UploadSettings
+from tests.support.rule_places import HERE
 from tests.support.shelf import ShelfBucket
 
 _random = random.SystemRandom()  # tests may seed the other
@@ -115,7 +118,8 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
         store, address = LocalStore(place / "store"), (place / "store").as_uri()
         desk = Desk(database, store, redis, keys, _nobody(), documents, uploads, address, "edge-1")
         harvest = HarvestDesk(database, RateGate(redis, keys, clock=clock), HarvestSettings(), clock)
-        etl, llm = _etl(settings.etl, desk), Llm(LlmSettings(), database, harvest.gate, Breaker(redis, keys), clock)
+        guards = Guards(harvest.gate, Breaker(redis, keys))
+        etl, llm = _etl(settings.etl, desk), Llm(LlmSettings(), database, guards, Judge(DirectCalls()), clock)
         shop = _workshop(etl, llm, desk)
         direct = DirectDesk(database, ShelfBucket(), settings.direct, clock, Queue(redis, keys), "edge-1")
         pushes = PushTokens(settings.direct, identity_settings, clock)
@@ -145,13 +149,15 @@ def _workshop(etl: EtlDesk, llm: Llm, desk: Desk) -> Workshop:
         raise AssertionError("nothing is read here")
 
     processors = post_processors(
-        llm=lambda _tools: LlmProcessor(llm, etl.settings),
+        llm=lambda _tools: LlmProcessor(llm, HERE, etl.settings),
         skip=lambda _tools: SkipProcessor(),
-        rules=lambda _tools: RulesProcessor(),
+        rules=lambda _tools: RulesProcessor(HERE),
     )
     tools = Tools(SystemClock(), uncounted, llm)
     examples = Examples(desk.redis, desk.keys)
-    return Workshop(etl, Equipment(desk.examiner, tools, Shelves(ocr_providers(), processors), examples), "edge-1")
+    return Workshop(
+        etl, Equipment(desk.examiner, tools, Shelves(ocr_providers(), processors), examples, HERE), "edge-1"
+    )
 
 
 def _nobody() -> Examiner:

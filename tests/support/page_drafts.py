@@ -1,6 +1,6 @@
 """Small pages for tests: lines of text and tables, as if they had been read."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from penstock.pdf.pages.model import Block, BlockKind, Box, Cell, Page, Span, Table
 
@@ -48,6 +48,6 @@ class PageDraft:
         return name
 
 
-async def each(*drafts: PageDraft) -> AsyncIterator[Page]:
+def each(*drafts: PageDraft) -> Iterator[Page]:
     for draft in drafts:
         yield draft.page

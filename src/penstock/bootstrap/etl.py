@@ -11,6 +11,7 @@ from penstock.extraction.processors.skip import SkipProcessor
 from penstock.extraction.providers import Shelf, ocr_providers, post_processors
 from penstock.extraction.providers.local import LocalProvider
 from penstock.extraction.providers.mineru import MineruProvider
+from penstock.extraction.rule_sandbox import RuleSandbox
 from penstock.extraction.settings import EtlSettings
 from penstock.extraction.workshop import Equipment, Shelves, Workshop
 from penstock.llm.examples import Examples
@@ -19,9 +20,10 @@ from penstock.llm.ports import LanguageModel
 
 def make_workshop(parts: Parts) -> Workshop:
     tools = Tools(parts.clock, parts.reader.page_count, parts.llm)
-    shelves = Shelves(_providers(parts), _processors(parts))
+    sandbox = RuleSandbox(parts.confined)
+    shelves = Shelves(_providers(parts), _processors(parts, sandbox))
     examples = Examples(parts.redis, parts.keys)
-    return Workshop(parts.etl, Equipment(parts.examiner, tools, shelves, examples), parts.worker_id)
+    return Workshop(parts.etl, Equipment(parts.examiner, tools, shelves, examples, sandbox), parts.worker_id)
 
 
 def _providers(parts: Parts) -> Shelf[OCRProvider]:
@@ -34,25 +36,28 @@ def _providers(parts: Parts) -> Shelf[OCRProvider]:
     return ocr_providers(local=local, mineru=mineru)
 
 
-def _processors(parts: Parts) -> Shelf[PostProcessor]:
+def _processors(parts: Parts, sandbox: RuleSandbox) -> Shelf[PostProcessor]:
     def memo_of(subject: Subject) -> Memo:
         return StoredMemo(parts.store, subject)
 
-    return processors_with(lambda: parts.llm, parts.settings.etl, memo_of)
+    return processors_with(lambda: parts.llm, sandbox, parts.settings.etl, memo_of)
 
 
 def processors_with(
-    model: Callable[[], LanguageModel], settings: EtlSettings, memo_of: Callable[[Subject], Memo]
+    model: Callable[[], LanguageModel],
+    sandbox: RuleSandbox,
+    settings: EtlSettings,
+    memo_of: Callable[[Subject], Memo],
 ) -> Shelf[PostProcessor]:
     """The model is asked for when the first rule needs it."""
 
     def llm(_tools: Tools) -> PostProcessor:
-        return LlmProcessor(model(), settings, memo_of)
+        return LlmProcessor(model(), sandbox, settings, memo_of)
 
     def skip(_tools: Tools) -> PostProcessor:
         return SkipProcessor()
 
     def rules(_tools: Tools) -> PostProcessor:
-        return RulesProcessor()
+        return RulesProcessor(sandbox)
 
     return post_processors(llm=llm, skip=skip, rules=rules)

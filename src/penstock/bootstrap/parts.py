@@ -17,6 +17,7 @@ from penstock.kernel import inbox
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock
+from penstock.kernel.confined_calls import ConfinedCalls
 from penstock.kernel.db import Database
 from penstock.kernel.deliveries import Deliveries, Receivers
 from penstock.kernel.health import Health
@@ -65,6 +66,7 @@ class Parts:
     receivers: Receivers
     uploads: Uploads
     examiner: Examiner
+    confined: ConfinedCalls
     etl: EtlDesk
 
     @cached_property
@@ -83,10 +85,12 @@ class Parts:
 
     @cached_property
     def llm(self) -> "Llm":
-        from penstock.llm.adapter import Llm  # as above
+        from penstock.llm.adapter import Guards, Llm  # as above
+        from penstock.llm.judge import Judge
 
         gate = RateGate(self.redis, self.keys, clock=self.clock, settings=self.settings.gate)
-        return Llm(self.settings.llm, self.database, gate, Breaker(self.redis, self.keys), self.clock)
+        guards = Guards(gate, Breaker(self.redis, self.keys))
+        return Llm(self.settings.llm, self.database, guards, Judge(self.confined), self.clock)
 
     @cached_property
     def reader(self) -> "PageReader":

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 import structlog
@@ -15,6 +16,7 @@ from penstock.extraction.runstate import RunStates
 from penstock.kernel import sinks, webhooks
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.clock import Clock, SystemClock
+from penstock.kernel.confined_calls import SandboxCalls
 from penstock.kernel.db import Database, Tx
 from penstock.kernel.deliveries import Receivers
 from penstock.kernel.events import StoredEvent
@@ -26,6 +28,7 @@ from penstock.kernel.queue import Queue
 from penstock.kernel.reactions import Reaction, Reactions
 from penstock.kernel.redis import Keys, Redis, connect
 from penstock.kernel.relay import Publish
+from penstock.kernel.sandbox import Sandbox
 from penstock.kernel.settings import SettingsError, unknown_variables
 from penstock.kernel.streams import (
     Snapshots,
@@ -44,6 +47,7 @@ from penstock.uploads.tus import Uploads
 
 log = structlog.get_logger(__name__)
 
+_RULE_MODULES = ("penstock.extraction.rule_calls", "penstock.llm.verdicts")
 REACTIONS: Sequence[Reaction] = ()  # domains add theirs
 _READERS = frozenset({"serve", "worker"})  # roles that read strangers' files
 
@@ -105,7 +109,7 @@ async def started(
         stack.push_async_callback(identity.close)
         keys = Keys(settings.runtime.redis_prefix)
         store = await _open_store(settings)
-        examiner = await _examiner(settings, role, stack)
+        examiner, rule_calls = await _sandboxes(settings, role, stack)
         checks = _checks(settings, database, redis, store)
         if role in _READERS:
             checks["sandbox"] = sandbox_check(examiner.sandbox)
@@ -127,7 +131,7 @@ async def started(
                 caller.find,
                 _to_streams(StreamPublisher(redis, keys, settings.streams)),
             ),
-            uploads, examiner,
+            uploads, examiner, rule_calls,
             _etl_desk(settings, database, redis, (store, uploads), stack),
         )  # fmt: skip
         stack.push_async_callback(parts.close)
@@ -154,13 +158,28 @@ def _etl_desk(
     return EtlDesk(database, store, Queue(redis, keys, etl.arq_queue_name), states, etl, uploads.directory)
 
 
-async def _examiner(settings: Settings, role: str, stack: AsyncExitStack) -> Examiner:
-    """Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE."""
-    sandbox = pdf_sandbox(settings.pdf, settings.sandbox, reads_pages=role == "worker")
+async def _sandboxes(settings: Settings, role: str, stack: AsyncExitStack) -> tuple[Examiner, SandboxCalls]:
+    """Who looks into PDFs, and where rules are checked and applied.
+
+    Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE. A worker applies
+    rules where it reads; elsewhere they have a pool of their own, started with the first rule, so that neither waits
+    for the other.
+    """
+    is_worker = role == "worker"
+    sandbox = pdf_sandbox(
+        settings.pdf, settings.sandbox, reads_pages=is_worker, also=_RULE_MODULES if is_worker else ()
+    )  # fmt: skip
     if role in _READERS:
         await sandbox.start()
         stack.push_async_callback(sandbox.close)
-    return Examiner(sandbox, settings.pdf)
+    limits = settings.etl.rule_limits()
+    if is_worker:
+        limits = replace(limits, memory=min(limits.memory, sandbox.limits.memory))
+        return Examiner(sandbox, settings.pdf), SandboxCalls(sandbox, limits)
+    own = Sandbox(settings.sandbox.model_copy(update=asdict(limits)), preload=_RULE_MODULES)
+    calls = SandboxCalls(own, limits, starts=True)
+    stack.push_async_callback(calls.close)
+    return Examiner(sandbox, settings.pdf), calls
 
 
 def _url(settings: Settings, server: str) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook
 from penstock.extraction.ports import Document, Extract, OCRProvider, PostProcessor, Progress, Rule, Subject
-from penstock.extraction.stages import SKIP, check_result, inspect_first, seal, told_places
+from penstock.extraction.result_check import SKIP, check_result
+from penstock.extraction.rule_sandbox import RuleSandbox
+from penstock.extraction.stages import inspect_first, seal, told_places
 from penstock.extraction.workshop import Inspector
 
 _TOKEN = 1  # nobody else writes into the folder
@@ -37,10 +39,13 @@ async def read_here(
     return ReadHere(folder, manifest)
 
 
-async def make_here(read: ReadHere, rule: Rule, processor: PostProcessor, merchant_id: str, tell: Progress) -> Extract:
+async def make_here(
+    read: ReadHere, rule: Rule, maker: tuple[PostProcessor, RuleSandbox], merchant_id: str, tell: Progress
+) -> Extract:
     """ETL_RESULT_INVALID, whoever made it, when it does not fit the rule's schema."""
+    processor, sandbox = maker
     extract = await processor.process(rule, read.manuscript, Subject(0, merchant_id), tell)
-    check_result(rule, extract)
+    await check_result(sandbox, rule, extract, merchant_id)
     return extract
 
 

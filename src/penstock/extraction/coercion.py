@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.extraction.field_map import kind_of
 from penstock.extraction.spelling import Order, date_of, fold, moment_of, number_of, truth_of
+from penstock.kernel.step_budget import spend
 
 _UNKNOWN = {"", "-", "--", "—", "/", "n/a", "na", "none", "null", "无", "空"}
 
@@ -45,6 +46,7 @@ def _coerced(said: str, schema: Mapping[str, Any], order: Order | None) -> Any |
 
 def _chosen(said: str, schema: Mapping[str, Any]) -> Any | None:
     """The choice that is written, or that means the same number or truth."""
+    spend(len(schema["enum"]))
     for choice in schema["enum"]:
         if isinstance(choice, str) and fold(choice) == fold(said):
             return choice

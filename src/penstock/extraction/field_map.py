@@ -7,19 +7,25 @@ Options of a rule with the mode `rules`: {"fields": {pointer: {"label": text or 
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.extraction.schemas import pointer, resolver_of
 from penstock.kernel.errors import Sentence
 from penstock.kernel.schemas import compiled, fault
+from penstock.kernel.step_budget import spend
 
 _KEYS = ("label", "regex", "table", "order")
 _MAX_FIELDS = 500
 _MAX_PROPERTIES = 2_000
 _MAX_DEPTH = 8  # of objects within objects; lists of rows are looked for no deeper
 ALIKE = 0.86
+_SHORTEST = 4  # letters of labels that are compared letter by letter
+_PAIRS_PER_STEP = 16
+_STEPS_PER_PROPERTY = 10
+_MOST_REMEMBERED = 10_000
 _SYNONYMS = {
     "no": "number", "num": "number", "nr": "number", "nbr": "number", "qty": "quantity", "amt": "amount",
     "tel": "phone", "telephone": "phone", "addr": "address", "desc": "description", "dt": "date", "ref": "reference",
@@ -62,10 +68,50 @@ def likeness(said: str, label: str) -> float:
         return 0.0
     if said.replace(" ", "") == label.replace(" ", ""):
         return 1.0
-    if min(len(said), len(label)) < 4:
+    if min(len(said), len(label)) < _SHORTEST:
         return 0.0
+    spend(1 + len(said) * len(label) // _PAIRS_PER_STEP)
     ratio = difflib.SequenceMatcher(None, said, label, autojunk=False).ratio()
     return ratio if ratio >= ALIKE else 0.0
+
+
+class LabelIndex:
+    """Many labels that are compared with what a page says: only those that can be alike are looked at closely.
+
+    `alike` gives what `likeness` would for each label, by the place of the label's owner; 0 is left out.
+    """
+
+    def __init__(self, labels: Iterable[tuple[int, str]]) -> None:
+        self._by_length: dict[int, list[tuple[int, str, Counter[str]]]] = {}
+        self._same: dict[str, list[int]] = {}
+        self._known: dict[str, dict[int, float]] = {}
+        for owner, label in labels:
+            self._same.setdefault(label.replace(" ", ""), []).append(owner)
+            self._by_length.setdefault(len(label), []).append((owner, label, Counter(label)))
+
+    def alike(self, said: str) -> Mapping[int, float]:
+        known = self._known.get(said)
+        if known is None:
+            known = self._compared(said)
+            if len(self._known) < _MOST_REMEMBERED:
+                self._known[said] = known
+        return known
+
+    def _compared(self, said: str) -> dict[int, float]:
+        if not said:
+            return {}
+        found: dict[int, float] = {}
+        letters = Counter(said)
+        for length, labels in self._by_length.items():
+            spend()
+            if min(length, len(said)) < _SHORTEST or 2 * min(length, len(said)) < ALIKE * (length + len(said)):
+                continue
+            for owner, label, others in labels:
+                spend()
+                if 2 * sum((letters & others).values()) >= ALIKE * (length + len(said)):
+                    found[owner] = max(found.get(owner, 0.0), likeness(said, label))
+        found |= dict.fromkeys(self._same.get(said.replace(" ", ""), ()), 1.0)
+        return {owner: like for owner, like in found.items() if like}
 
 
 def wanted_of(schema: Mapping[str, Any], options: Mapping[str, Any]) -> list[Wanted]:
@@ -82,6 +128,7 @@ def _followed(schema: Any, resolver: Any) -> dict[str, Any]:
         part = pending.pop(0)
         if not isinstance(part, Mapping):
             continue
+        spend(_STEPS_PER_PROPERTY + len(part.get("properties", ())))
         if "$ref" in part:
             pending.append(resolver.lookup(part["$ref"]).contents)
         pending += part.get("allOf", ())
@@ -126,6 +173,7 @@ class _Walk:
         row = _followed(schema.get("items"), self._resolver) if kind_of(schema) == "array" else {}
         found = []
         for name, below in row.get("properties", {}).items():
+            spend(len(headers))
             inner = _followed(below, self._resolver)
             given = [header for header, property_ in headers.items() if property_ == name]
             found.append(Wanted((name,), inner, _labels(name, inner, {"label": given})))

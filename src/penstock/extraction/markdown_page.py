@@ -53,7 +53,7 @@ class _Setter:
 
 def page_of_markdown(text: str) -> Page:
     """Headings, lists, pipe tables and lines; comments are left out."""
-    lines = re.sub(r"<!--.*?-->", lambda found: "\n" * found.group().count("\n"), text, flags=re.DOTALL).splitlines()
+    lines = _without_comments(text).splitlines()
     setter, number = _Setter(lines), 0
     while number < len(lines):
         last = number
@@ -67,3 +67,12 @@ def page_of_markdown(text: str) -> Page:
             setter.line(number)
         number += 1
     return setter.page
+
+
+def _without_comments(text: str) -> str:
+    """Lines stay where they are. A comment that nobody closes is none."""
+    parts, at = list[str](), 0
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+        parts += [text[at:begin], "\n" * text.count("\n", begin, end)]
+        at = end + 3
+    return "".join([*parts, text[at:]])

@@ -14,6 +14,7 @@ from penstock.extraction.field_map import words
 from penstock.extraction.schemas import pointer, resolver_of
 from penstock.extraction.spelling import fold
 from penstock.kernel.schemas import canonical
+from penstock.kernel.step_budget import spend
 
 _KEY_WORDS = (
     "id",
@@ -108,6 +109,7 @@ class _Merging:
             part = pending.pop(0)
             if not isinstance(part, Mapping):
                 continue
+            spend(5 + len(part.get("properties", ())))
             facts["properties"] = {**part.get("properties", {}), **facts["properties"]}
             facts["items"] = facts["items"] or (part["items"] if isinstance(part.get("items"), Mapping) else {})
             key = part.get("x-key", ())
@@ -142,7 +144,9 @@ class _Elements:
         for value in part:
             form = canonical(value)
             key = self._key_of(value) or form
-            same = [index for index in self._by_key.get(key, ()) if index not in taken]
+            alike = self._by_key.get(key, ())
+            spend(len(alike))
+            same = [index for index in alike if index not in taken]
             found = self._match(same, value, form)
             if found is None:
                 found = len(self.elements)
@@ -158,6 +162,7 @@ class _Elements:
             taken.add(found)
 
     def _match(self, same: list[int], value: Any, form: str) -> int | None:
+        spend(1 + len(same))
         for index in same:
             if form in self.elements[index].forms:
                 return index

@@ -2,26 +2,31 @@
 
 A value is found by its text, whatever its spelling: widths, blanks, thousands, currencies, dates. Of several places
 the one is taken where most of the object's other values stand beside it. What is not found is absent, never guessed.
-Pages are looked at one by one and let go; what is kept is bounded.
+Pages are looked at one by one and let go; what is kept is bounded, and so are the steps: a document in which the
+values stand so often that they run out has the places that were found until then. Runs in the sandbox.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from penstock.extraction.page_text import Row, Run, page_text
 from penstock.extraction.ports import Place
 from penstock.extraction.schemas import pointer
 from penstock.extraction.spelling import DATE_LIKE, NUMBER_LIKE, date_of, fold, number_of, squeezed
+from penstock.kernel.step_budget import TooCostly, allow, spend
 from penstock.pdf.pages.model import Page
 
 _MAX_LEAVES = 50_000
 _MAX_TEXT = 2_000  # letters of a value that is looked for
 _MAX_ROWS = 3_000  # remembered for one value
-_MAX_HITS = 200_000  # remembered for all
+_MAX_HITS = 50_000  # remembered for all
+_STEPS_PER_PAGE = 20_000  # on top of the budget
+_LETTERS_PER_STEP = 64
 _BEGINNING = 8  # letters of a text by which it is looked up
 _MAX_WEIGHED = 200  # rows that are compared for one object
 
@@ -38,14 +43,21 @@ class Hit:
     place: Place
 
 
-async def places_of(data: Any, pages: AsyncIterator[Page]) -> dict[str, list[Place]]:
+class _State(msgspec.Struct):
+    is_spent: bool
+    hits: list[list[tuple[Row, int, Place]]]  # of each key, in the order of the keys
+
+
+_states = msgspec.json.Decoder(_State)
+
+
+def places_of(data: Any, pages: Iterable[Page]) -> dict[str, list[Place]]:
     """By JSON pointer into `data`."""
     search = Search(data)
-    if search.is_empty:
-        return {}
-    async for page in pages:
-        await asyncio.to_thread(search.look_at, page)
-    return await asyncio.to_thread(search.places)
+    if not search.is_empty:
+        for page in pages:
+            search.look_at(page)
+    return search.places()
 
 
 class Search:
@@ -56,12 +68,33 @@ class Search:
         self._hits: dict[Key, Hits] = {key: {} for _, keys in self._leaves for key in keys}
         self._texts = _by_beginning(key for key in self._hits if isinstance(key, str))
         self._count = 0
+        self._is_spent = False
 
     @property
     def is_empty(self) -> bool:
         return not self._leaves
 
+    def state(self) -> bytes:
+        """For the call that looks at the next pages."""
+        hits = [[(row, hit.quality, hit.place) for row, hit in each.items()] for each in self._hits.values()]
+        return msgspec.json.encode(_State(self._is_spent, hits))
+
+    def go_on_from(self, state: bytes) -> None:
+        said = _states.decode(state)
+        self._is_spent = said.is_spent
+        for each, kept in zip(self._hits.values(), said.hits, strict=True):
+            each |= {row: Hit(quality, place) for row, quality, place in kept}
+            self._count += len(kept)
+
     def look_at(self, page: Page) -> None:
+        allow(_STEPS_PER_PAGE)
+        if not self._is_spent:
+            try:
+                self._look_at(page)
+            except TooCostly:
+                self._is_spent = True
+
+    def _look_at(self, page: Page) -> None:
         for run in page_text(page).runs:
             for key, piece_range in _values_in(run):
                 if key in self._hits:
@@ -74,9 +107,11 @@ class Search:
         """All texts at once: at each letter only the lengths are tried that a text with this beginning has."""
         folded = run.folded
         for size, beginnings in self._texts.items():
+            spend(1 + len(folded) // _LETTERS_PER_STEP)
             for start in range(len(folded) - size + 1):
                 for length in beginnings.get(folded[start : start + size], ()):
                     key, end = folded[start : start + length], start + length
+                    spend(1 + length // _LETTERS_PER_STEP)
                     if end <= len(folded) and key in self._hits and run.is_word(start, end):
                         yield key, start, end
 

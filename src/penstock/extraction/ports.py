@@ -125,7 +125,7 @@ class Place:
 
     page: int
     box: Box
-    spans: Sequence[str] = ()
+    spans: tuple[str, ...] = ()
     text: str = ""
 
 
@@ -136,6 +136,7 @@ class Extract:
     data: Any
     places: Mapping[str, Sequence[Place]] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)  # strategy, chunks, models, tokens, cost
+    is_checked: bool = False  # `data` was checked against the rule's schema in the sandbox, and fits
 
 
 class Progress(Protocol):

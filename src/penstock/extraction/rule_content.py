@@ -14,6 +14,7 @@ from penstock.extraction.ports import Rule
 from penstock.kernel import json
 from penstock.kernel.errors import Sentence
 from penstock.kernel.schemas import fault
+from penstock.kernel.step_budget import spending_on, step_budget
 from penstock.llm.ports import Example
 
 BUILT_IN_ID = 1
@@ -58,7 +59,15 @@ def completed(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
-    """Of completed content; `modes` are the post-processors that are installed."""
+    """Of completed content; `modes` are the post-processors that are installed. Raises TooCostly.
+
+    Runs in the sandbox where the content is a merchant's: `RuleSandbox.check`.
+    """
+    with step_budget():
+        return _problems_of(content, modes)
+
+
+def _problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Problem]:
     unknown = [
         _at(
             key, f"没有这个键；可用的键：{', '.join(FIELDS)}", f"there is no such key; the keys are {', '.join(FIELDS)}"
@@ -73,13 +82,17 @@ def problems_of(content: Mapping[str, Any], modes: Collection[str]) -> list[Prob
     ]
     if wrong:
         return wrong
+    with spending_on("/json_schema"):
+        of_schema = _of_schema(content)
+    with spending_on("/options"):
+        of_options = _of_options(content)
     return [
         *_of_texts(content),
         *_of_processing(content, modes),
-        *_of_schema(content),
-        *_of_options(content),
-        *_of_examples(content),
-    ]  # fmt: skip
+        *of_schema,
+        *of_options,
+        *_of_examples(content, is_checkable=not of_schema),
+    ]
 
 
 def _at(name: str, zh: str, en: str, below: str = "") -> Problem:
@@ -172,7 +185,7 @@ def _of_options(content: Mapping[str, Any]) -> list[Problem]:
     return [_below("options", each) for each in field_map.problems_of(options)]
 
 
-def _of_examples(content: Mapping[str, Any]) -> list[Problem]:
+def _of_examples(content: Mapping[str, Any], *, is_checkable: bool) -> list[Problem]:
     examples = content["examples"]
     if not isinstance(examples, list) or len(examples) > EXAMPLES_MOST:
         return [_at("examples", f"必须是至多 {EXAMPLES_MOST} 项的列表", f"must be a list of at most {EXAMPLES_MOST}")]
@@ -181,7 +194,6 @@ def _of_examples(content: Mapping[str, Any]) -> list[Problem]:
         return [_at("examples", f"JSON 合计不得超过 {most} 字节", f"must be at most {most} bytes of JSON together")]
     if examples and not isinstance(content["json_schema"], Mapping):
         return [_at("examples", "需要 json_schema，且 result 须与之相符", "need a json_schema that their results fit")]
-    is_checkable = not _of_schema(content)
     return [
         problem
         for number, each in enumerate(examples)
@@ -195,7 +207,10 @@ def _of_example(example: Any, at: str, schema: Mapping[str, Any] | None) -> list
     text = example["text"]
     if not isinstance(text, str) or not text.strip():
         return [_at("examples", "必须是非空文本", "must be text, and not empty", f"{at}/text")]
-    errors = [] if schema is None else schemas.errors_of(schema, example["result"])
+    if schema is None:
+        return []
+    with spending_on(f"/examples{at}/result"):
+        errors = schemas.errors_of(schema, example["result"])
     return [_below("examples", each, f"{at}/result") for each in errors]
 
 

@@ -1,8 +1,9 @@
 """Rules: made, changed, found, and the one that a task runs with.
 
-Invariant: a change writes the rule and one new version in the caller's transaction; a version is never changed, and a
-change that changes nothing makes none. Another merchant's rule is answered as if it did not exist. The built-in rule
-is no row: it is always there, the same for everybody. A rule that is everybody's default is changed by operators only.
+Invariant: a change writes the rule and one new version in one transaction; a version is never changed, and a change
+that changes nothing makes none. What is written was checked in the sandbox before that transaction began. Another
+merchant's rule is answered as if it did not exist. The built-in rule is no row: it is always there, the same for
+everybody. A rule that is everybody's default is changed by operators only.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,29 +15,32 @@ from typing import Any
 from penstock.extraction import rule_content, rule_store
 from penstock.extraction.ports import Rule
 from penstock.extraction.rule_content import BUILT_IN, BUILT_IN_ID, MODES
+from penstock.extraction.rule_sandbox import RuleSandbox
 from penstock.extraction.settings import EtlSettings
-from penstock.kernel import error_codes
-from penstock.kernel.db import Tx
+from penstock.kernel import error_codes, failpoints
+from penstock.kernel.confined_calls import too_costly
+from penstock.kernel.db import Database, Tx
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
-from penstock.kernel.schemas import canonical
+from penstock.kernel.step_budget import TooCostly
 from penstock.llm.ports import Example
 
 BUILT_IN_BY = "penstock"
 
 
+_ROUNDS = 5  # of a change that others overtake
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds here: the post-processors that are installed, and the rule for all who name none.
+    """What holds here: where rules are checked, the post-processors that are installed, the rule for all who name none.
 
     Whoever works on the database itself, as the command line does, is nobody's uploader and says no default.
     """
 
+    sandbox: RuleSandbox
     modes: Collection[str] = MODES
     default_rule: int | None = None
-
-
-_USUAL = Terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,57 +69,85 @@ def _kept(row: Mapping[str, Any], *, is_system: bool = False) -> KeptRule:
     return KeptRule(rule, row["merchant_id"], row["created_by"], row["created_at"], row["updated_at"])
 
 
-def _check(content: Mapping[str, Any], modes: Collection[str]) -> None:
-    if problems := rule_content.problems_of(content, modes):
-        raise PenstockError(error_codes.ETL_RULE_INVALID, problems=problems)
-
-
-async def create_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], terms: Terms = _USUAL) -> KeptRule:
-    """ETL_RULE_INVALID with all problems; ETL_RULE_NAME_TAKEN."""
+async def create_rule(database: Database, caller: Caller, given: Mapping[str, Any], terms: Terms) -> KeptRule:
+    """ETL_RULE_INVALID with all problems; ETL_RULE_TOO_COSTLY; ETL_RULE_NAME_TAKEN."""
     content = rule_content.completed(given)
-    _check(content, terms.modes)
-    return _kept(await rule_store.insert(tx, caller.merchant_id, content, caller.user_id))
+    await _check(content, caller, terms)
+    async with database.transaction() as tx:
+        return _kept(await rule_store.insert(tx, caller.merchant_id, content, caller.user_id))
 
 
 async def change_rule(
-    tx: Tx, caller: Caller, rule_id: int, given: Mapping[str, Any], terms: Terms = _USUAL
+    database: Database, caller: Caller, rule_id: int, given: Mapping[str, Any], terms: Terms
 ) -> KeptRule:
     """`given` has the fields that change, and may have `version`: the one that the caller read.
     CONFIG_VERSION_CONFLICT when somebody has changed the rule since; ETL_RULE_IS_DEFAULT to all but operators."""
-    row = await _locked(tx, caller, rule_id, given.get("version"), terms)
-    now = {name: row[name] for name in rule_content.FIELDS}
-    content = rule_content.completed({**now, **{key: value for key, value in given.items() if key != "version"}})
-    _check(content, terms.modes)
-    if canonical(content) == canonical(now):
-        return _kept(row)
-    return _kept(await rule_store.update(tx, rule_id, content, caller.user_id))
+    version = given.get("version")
+    for _ in range(_ROUNDS):
+        async with database.transaction() as tx:
+            seen = await _open_to(tx, caller, rule_id, version, terms.default_rule)
+        content = _changed(seen, given)
+        is_same = await _check(content, caller, terms, before=_content_of(seen))
+        async with database.transaction() as tx:
+            row = await _open_to(tx, caller, rule_id, version, terms.default_rule, locks=True)
+            is_overtaken = row["version"] != seen["version"]
+            if is_overtaken and _changed(row, given) != content:
+                continue  # what would be written now is not what was checked
+            if is_same and not is_overtaken:
+                return _kept(row)
+            kept = _kept(await rule_store.update(tx, rule_id, content, caller.user_id))
+            failpoints.reach("etl.rule_changed")
+            return kept
+    raise PenstockError(error_codes.CONFIG_VERSION_CONFLICT, given=version, newest=row["version"])
 
 
-async def apply_rule(tx: Tx, caller: Caller, given: Mapping[str, Any], terms: Terms = _USUAL) -> KeptRule:
+async def apply_rule(database: Database, caller: Caller, given: Mapping[str, Any], terms: Terms) -> KeptRule:
     """The merchant's rule of that name says this afterwards: made, given a new version, or as it was."""
     content = rule_content.completed(given)
-    _check(content, terms.modes)
-    row = await rule_store.find_named(tx, caller.merchant_id, content["name"])
+    async with database.transaction() as tx:
+        row = await rule_store.find_named(tx, caller.merchant_id, content["name"])
     if row is None:
-        return await create_rule(tx, caller, content, terms)
-    return await change_rule(tx, caller, row["rule_id"], content, terms)
+        return await create_rule(database, caller, content, terms)
+    return await change_rule(database, caller, row["rule_id"], content, terms)
+
+
+def _content_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in rule_content.FIELDS}
+
+
+def _changed(row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    changes = {key: value for key, value in given.items() if key != "version"}
+    return rule_content.completed({**_content_of(row), **changes})
+
+
+async def _check(
+    content: Mapping[str, Any], caller: Caller, terms: Terms, before: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether it says the same as before. Asks the sandbox, so no transaction may be open."""
+    checked = await terms.sandbox.check(content, terms.modes, caller.merchant_id, before)
+    if checked.problems:
+        raise PenstockError(error_codes.ETL_RULE_INVALID, problems=checked.problems)
+    return checked.is_same
 
 
 async def delete_rule(
-    tx: Tx, caller: Caller, rule_id: int, version: int | None = None, terms: Terms = _USUAL
+    tx: Tx, caller: Caller, rule_id: int, version: int | None = None, *, default_rule: int | None = None
 ) -> KeptRule:  # fmt: skip
     """What it said last. Tasks keep the version that they run with; the name is free again."""
-    row = await _locked(tx, caller, rule_id, version, terms)
+    row = await _open_to(tx, caller, rule_id, version, default_rule, locks=True)
     await rule_store.mark_deleted(tx, rule_id)
     return _kept(row)
 
 
-async def _locked(tx: Tx, caller: Caller, rule_id: int, version: Any, terms: Terms) -> dict[str, Any]:
+async def _open_to(  # noqa: PLR0913  what may speak against it
+    tx: Tx, caller: Caller, rule_id: int, version: Any, default_rule: int | None, *, locks: bool = False
+) -> dict[str, Any]:
+    """The rule, if the caller may change it."""
     if rule_id == BUILT_IN_ID:
         raise PenstockError(error_codes.ETL_RULE_BUILT_IN)
-    if rule_id == terms.default_rule and not caller.sees_all:
+    if rule_id == default_rule and not caller.sees_all:
         raise PenstockError(error_codes.ETL_RULE_IS_DEFAULT, rule_id=rule_id)
-    row = await rule_store.lock(tx, rule_id)
+    row = await (rule_store.lock(tx, rule_id) if locks else rule_store.find(tx, rule_id))
     if row is None or not caller.sees(row["merchant_id"]):
         raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)
     if version is not None and version != row["version"]:
@@ -179,7 +211,10 @@ def load_rule(path: Path, modes: Collection[str] = MODES) -> Rule:
     """Of a YAML or JSON file, for the command line; it has no number. ETL_RULE_INVALID names file, line and key."""
     from penstock.extraction.rule_file import read_rule_file
 
-    content, problems = read_rule_file(path, modes)
+    try:
+        content, problems = read_rule_file(path, modes)
+    except TooCostly as spent:
+        raise too_costly("STEPS", spent.part) from None
     if content is None:
         raise PenstockError(error_codes.ETL_RULE_INVALID, problems=[each.as_dict() for each in problems])
     return rule_content.rule_of(content, 0, 0)

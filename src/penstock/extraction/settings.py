@@ -4,11 +4,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, PositiveInt, SecretStr
+from pydantic import Field, PositiveFloat, PositiveInt, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.rategate import RatePolicy
+from penstock.kernel.sandbox import Limits
 from penstock.kernel.settings import SettingsGroup
+
+_RESULT_BYTES = 24 << 20  # of one call: the result of a long document, or what the next pages go on with
 
 
 class EtlSettings(SettingsGroup):
@@ -73,6 +76,16 @@ class EtlSettings(SettingsGroup):
         30, gt=0, description="How often a merchant may try rules on a text per minute, in the long run"
     )
     try_burst: PositiveInt = Field(10, description="And how often at once")
+    rule_rate_per_min: float = Field(
+        30, gt=0, description="How often a merchant may make or change rules per minute, in the long run"
+    )
+    rule_burst: PositiveInt = Field(30, description="And how often at once")
+    rule_cpu_sec: PositiveFloat = Field(
+        30,
+        description="CPU time of one call that checks or applies a rule, in whole seconds rounded up; rules that take"
+        " more steps than usual are refused long before",
+    )
+    rule_memory_mb: PositiveInt = Field(256, description="Memory of such a call in MiB")
     artefacts_days: int = Field(
         30, ge=1, description="Days after its end for which what a task has read and made is kept in the object store"
     )
@@ -84,6 +97,16 @@ class EtlSettings(SettingsGroup):
 
     def try_policy(self) -> RatePolicy:
         return RatePolicy(rate=self.try_rate_per_min / 60, burst=self.try_burst)
+
+    def rule_policy(self) -> RatePolicy:
+        return RatePolicy(rate=self.rule_rate_per_min / 60, burst=self.rule_burst)
+
+    def rule_limits(self) -> Limits:
+        """Of a call into the sandbox. The clock is only for a machine that is stuck: CPU time is what a rule has."""
+        return Limits(
+            memory=self.rule_memory_mb << 20, cpu_seconds=self.rule_cpu_sec, wall_seconds=4 * self.rule_cpu_sec,
+            result_bytes=_RESULT_BYTES, open_files=0,
+        )  # fmt: skip
 
     @property
     def merchant_places(self) -> int:

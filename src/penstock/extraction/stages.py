@@ -17,13 +17,13 @@ from penstock.extraction import settling
 from penstock.extraction.folder import Folder, Manifest, StoredManuscript, StoreNotebook, pages_in_order
 from penstock.extraction.holding import Held, claim
 from penstock.extraction.metrics import STAGE_SECONDS
-from penstock.extraction.ports import Document, Extract, OCRProvider, Place, Reading, Rule, Subject
+from penstock.extraction.ports import Document, Extract, OCRProvider, Place, Reading, Subject
+from penstock.extraction.result_check import SKIP, check_result
 from penstock.extraction.states import Stage
 from penstock.extraction.workshop import Inspector, Workshop
 from penstock.kernel import error_codes, failpoints, json
 from penstock.kernel.disk import sha256_of
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
-from penstock.kernel.schemas import errors_of
 from penstock.kernel.telemetry import Masker
 from penstock.pdf.pages.furniture import edges_of
 from penstock.pdf.pages.markdown import stream_markdown
@@ -31,7 +31,6 @@ from penstock.pdf.pages.markdown import stream_markdown
 log = structlog.get_logger(__name__)
 _masker = Masker()  # a stranger's exception may hold addresses and keys, and people see it
 
-SKIP = "skip"
 _UNTIL_IT_IS_BACK = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 _QUICKLY_HASHED = 256 << 10  # bytes: sooner done than handed to a thread
 _LONGEST_ID = 1000  # letters of a task's name elsewhere
@@ -171,19 +170,10 @@ async def _postprocess(shop: Workshop, held: Held) -> None:
     subject = Subject(held.task_id, row["merchant_id"], row["generation"])
     extract = await processor.process(rule, StoredManuscript(folder, manifest), subject, held.tell)
     failpoints.reach("etl.processed")
-    check_result(rule, extract)
+    await check_result(shop.sandbox, rule, extract, row["merchant_id"])
     result = await _store_result(held, folder, manifest, extract)
     failpoints.reach("etl.result_stored")
     await settling.complete(held, result, {"postprocess": dict(extract.metadata)})
-
-
-def check_result(rule: Rule, extract: Extract) -> None:
-    """Never a half-valid result called completed, whoever made it."""
-    if rule.json_schema is None or rule.postprocess_mode == SKIP:
-        return
-    errors = errors_of(rule.json_schema, extract.data)
-    if errors:
-        raise PenstockError(error_codes.ETL_RESULT_INVALID, errors=errors[:50])
 
 
 async def _store_result(held: Held, folder: Folder, manifest: Manifest, extract: Extract) -> dict[str, Any]:

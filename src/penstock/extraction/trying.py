@@ -2,12 +2,12 @@
 What a model costs is the merchant's."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.extraction.markdown_page import page_of_markdown
 from penstock.extraction.ports import Extract, PostProcessor, Rule, Subject
-from penstock.extraction.schemas import errors_of
+from penstock.extraction.result_check import check_result
+from penstock.extraction.rule_sandbox import RuleSandbox
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.pdf.pages.markdown import document_markdown
@@ -16,16 +16,24 @@ from penstock.pdf.pages.model import Page
 MAX_LETTERS = 20_000
 
 
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a rule is tried with."""
+
+    processors: Mapping[str, PostProcessor]
+    sandbox: RuleSandbox
+
+
 class _Held:
-    """As if a first stage had read it."""
+    """As if a first stage had read it. A text without pages is made one where it is looked at."""
 
     markdown_key = ""
     provider_task_id = ""
     metadata: Mapping[str, Any] = {}
 
-    def __init__(self, text: str, pages: Sequence[Page]) -> None:
+    def __init__(self, text: str, pages: Sequence[Page] = ()) -> None:
         self._text, self._pages = text, pages
-        self.page_count = len(pages)
+        self.page_count = max(1, len(pages))
 
     async def markdown(self) -> str:
         return self._text
@@ -38,34 +46,25 @@ class _Held:
 async def _unheard(done: int, total: int) -> None: ...
 
 
-async def try_rule(
-    rule: Rule, text: str, processors: Mapping[str, PostProcessor], *, merchant_id: str = ""
-) -> Extract:  # fmt: skip
+async def try_rule(rule: Rule, text: str, bench: Bench, *, merchant_id: str = "") -> Extract:
     """ETL_TEXT_TOO_LONG; ETL_PROVIDER_UNKNOWN; whatever the post-processor says. The data fits the schema."""
     if len(text) > MAX_LETTERS:
         raise PenstockError(error_codes.ETL_TEXT_TOO_LONG, letters=len(text), limit=MAX_LETTERS)
-    processor = processors.get(rule.postprocess_mode)
-    if processor is None:
-        raise PenstockError(
-            error_codes.ETL_PROVIDER_UNKNOWN, name=rule.postprocess_mode, installed=sorted(processors)
-        )  # fmt: skip
-    extract = await _tried(rule, _Held(text, [page_of_markdown(text)]), processor, merchant_id)
+    extract = await _tried(rule, _Held(text.encode(errors="replace").decode()), bench, merchant_id)
     return replace(extract, places={})  # those are no places on a document
 
 
-async def try_on_pages(
-    rule: Rule, pages: Sequence[Page], processor: PostProcessor, *, merchant_id: str = ""
-) -> Extract:  # fmt: skip
+async def try_on_pages(rule: Rule, pages: Sequence[Page], bench: Bench, *, merchant_id: str = "") -> Extract:
     """As the document itself would have given."""
-    return await _tried(rule, _Held(document_markdown(pages), pages), processor, merchant_id)
+    return await _tried(rule, _Held(document_markdown(pages), pages), bench, merchant_id)
 
 
-async def _tried(rule: Rule, held: _Held, processor: PostProcessor, merchant_id: str) -> Extract:
+async def _tried(rule: Rule, held: _Held, bench: Bench, merchant_id: str) -> Extract:
+    processor = bench.processors.get(rule.postprocess_mode)
+    if processor is None:
+        raise PenstockError(
+            error_codes.ETL_PROVIDER_UNKNOWN, name=rule.postprocess_mode, installed=sorted(bench.processors)
+        )
     extract = await processor.process(rule, held, Subject(0, merchant_id), _unheard)
-    if (
-        rule.json_schema is not None
-        and extract.data is not None
-        and (errors := errors_of(rule.json_schema, extract.data))
-    ):
-        raise PenstockError(error_codes.ETL_RESULT_INVALID, errors=errors)
+    await check_result(bench.sandbox, rule, extract, merchant_id)
     return extract

@@ -10,6 +10,7 @@ from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import Folder, Manifest
 from penstock.extraction.ports import OCRProvider, PostProcessor, Rule, Tools
 from penstock.extraction.providers import Shelf
+from penstock.extraction.rule_sandbox import RuleSandbox
 from penstock.extraction.rules import Terms
 from penstock.llm.examples import Examples
 from penstock.llm.ports import Example
@@ -40,6 +41,7 @@ class Equipment:
     tools: Tools
     shelves: Shelves
     examples: Examples
+    sandbox: RuleSandbox
 
 
 class Workshop:
@@ -52,6 +54,7 @@ class Workshop:
         self._tools = equipment.tools
         self._shelves = equipment.shelves
         self._examples = equipment.examples
+        self.sandbox = equipment.sandbox
         self._providers: dict[str, OCRProvider] = {}
         self._processors: dict[str, PostProcessor] = {}
         self._sealed: dict[str, Manifest] = {}
@@ -68,7 +71,8 @@ class Workshop:
 
     def terms(self) -> Terms:
         """What rules are held to."""
-        return Terms(frozenset(self._shelves.processors.installed()), self.desk.settings.global_rule_id)
+        modes = frozenset(self._shelves.processors.installed())
+        return Terms(self.sandbox, modes, self.desk.settings.global_rule_id)
 
     async def rule_of(self, kept: Mapping[str, Any]) -> Rule:
         """The rule of a task, whole: its examples are those of its version, mostly remembered."""

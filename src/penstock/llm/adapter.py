@@ -5,6 +5,7 @@ answer is not liked. Invariant: a reply fits the schema; anything else is a Pens
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -19,12 +20,12 @@ from penstock.llm.account import Account
 from penstock.llm.calling import Caller
 from penstock.llm.circuits import Circuits
 from penstock.llm.endpoint import Endpoint
+from penstock.llm.judge import Judge
 from penstock.llm.ladder import Ladder
 from penstock.llm.orders import Ledger
 from penstock.llm.pacing import Pacer
 from penstock.llm.ports import Ask, LanguageModel, Reply
 from penstock.llm.settings import LlmSettings
-from penstock.llm.verdicts import Target
 
 log = structlog.get_logger(__name__)
 _ASK_THE_NEXT = frozenset(
@@ -38,19 +39,28 @@ _ASK_THE_NEXT = frozenset(
 _UNKNOWN_MODEL = 404
 
 
+class Guards(NamedTuple):
+    """What all processes share to spare an endpoint."""
+
+    gate: RateGate
+    breaker: Breaker
+
+
 class Llm(LanguageModel):
     """One per process; `close` it at the end."""
 
     def __init__(
-        self, settings: LlmSettings, database: Database, gate: RateGate, breaker: Breaker, clock: Clock | None = None
+        self, settings: LlmSettings, database: Database, guards: Guards, judge: Judge, clock: Clock | None = None
     ) -> None:
         clock = clock or SystemClock()
+        gate, breaker = guards
         self._settings = settings
+        self._judge = judge
         self._endpoint = Endpoint(settings, clock)
         account = Account(database, settings, clock)
         circuits = Circuits(breaker, settings)
         caller = Caller(self._endpoint, Pacer(gate, settings, clock), account, circuits, clock)
-        self._ladder = Ladder(caller, settings)
+        self._ladder = Ladder(caller, judge, settings)
 
     async def close(self) -> None:
         await self._endpoint.close()
@@ -58,7 +68,7 @@ class Llm(LanguageModel):
     async def ask(self, ask: Ask) -> Reply:
         if not self._settings.is_configured:
             raise PenstockError(error_codes.LLM_NOT_CONFIGURED)
-        target = None if ask.schema is None else Target(ask.schema)
+        target = None if ask.schema is None else await self._judge.wanted(ask.schema, ask.merchant_id or "")
         ledger, refusals = Ledger(), []
         with spanned("llm.ask", llm_purpose=ask.prompt.name, llm_subject=f"{ask.subject_type} {ask.subject_id}"):
             for model in self._settings.models:

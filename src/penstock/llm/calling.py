@@ -64,7 +64,11 @@ class Caller:
             raise
         failpoints.reach("llm.answered")
         ended = self._clock.monotonic()
-        verdict = order.judge(completion)
+        try:
+            verdict = await order.judge(completion)
+        except PenstockError as refusal:  # the answer came and costs what it costs
+            await self._book(booking, booking.of_answer(completion, Verdict(refusal.code), ended), ledger)
+            raise
         await self._book(booking, booking.of_answer(completion, verdict, ended), ledger)
         await self._pacer.answered(order.model, completion.limits)
         return completion, verdict

@@ -18,11 +18,12 @@ from penstock.kernel.errors import PenstockError
 from penstock.llm import prompts
 from penstock.llm.calling import Caller
 from penstock.llm.faults import CallFailed
+from penstock.llm.judge import Judge, Wanted
 from penstock.llm.orders import Ledger, Order
 from penstock.llm.ports import Ask
 from penstock.llm.settings import LlmSettings
 from penstock.llm.tokens import PER_MESSAGE, estimate_tokens
-from penstock.llm.verdicts import Target, Verdict, judge
+from penstock.llm.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -51,11 +52,11 @@ class Habits:
     def copy(self) -> "Habits":
         return replace(self, schemas=dict(self.schemas))
 
-    def rung(self, target: Target) -> Rung:
+    def rung(self, target: Wanted) -> Rung:
         first = Rung.SCHEMA if target.is_sendable else Rung.PLAIN
         return max(first, self.lowest, self.schemas.get(target.digest, Rung.SCHEMA))
 
-    def learn(self, complaint: str, target: Target | None) -> bool:
+    def learn(self, complaint: str, target: Wanted | None) -> bool:
         """Whether there is another way to ask."""
         if self.output_name in complaint and "max_completion_tokens" in complaint and self.output_name == "max_tokens":
             self.output_name = "max_completion_tokens"
@@ -78,12 +79,13 @@ class Habits:
 class Ladder:
     """One per process."""
 
-    def __init__(self, caller: Caller, settings: LlmSettings) -> None:
+    def __init__(self, caller: Caller, judge: Judge, settings: LlmSettings) -> None:
         self._caller = caller
+        self._judge = judge
         self._settings = settings
         self._habits: dict[str, Habits] = {}
 
-    async def climb(self, ask: Ask, model: str, target: Target | None, ledger: Ledger) -> tuple[Any, int]:
+    async def climb(self, ask: Ask, model: str, target: Wanted | None, ledger: Ledger) -> tuple[Any, int]:
         """The value and how many repairs it took."""
         talk = _Talk(ask, model, target, self._habits.get(model, Habits()).copy())
         has_been_empty = False
@@ -102,7 +104,7 @@ class Ladder:
         """Asked in another way as long as the endpoint objects to the way and not to the question."""
         for _ in range(_MOST_LESSONS):
             try:
-                completion, verdict = await self._caller.call(talk.order(self._settings), ledger)
+                completion, verdict = await self._caller.call(talk.order(self._settings, self._judge), ledger)
             except CallFailed as failed:
                 if not failed.complaint or not talk.habits.learn(failed.complaint, talk.target):
                     raise failed.error() from None
@@ -116,7 +118,7 @@ class Ladder:
 class _Talk:
     """One question to one model, and what has been said."""
 
-    def __init__(self, ask: Ask, model: str, target: Target | None, habits: Habits) -> None:
+    def __init__(self, ask: Ask, model: str, target: Wanted | None, habits: Habits) -> None:
         self.ask = ask
         self.model = model
         self.target = target
@@ -128,7 +130,7 @@ class _Talk:
         self.repairs += 1
         self._more = prompts.repair(answer, verdict.errors)
 
-    def order(self, settings: LlmSettings) -> Order:
+    def order(self, settings: LlmSettings, judge: Judge) -> Order:
         rung = self.habits.rung(self.target) if self.target else Rung.PLAIN
         schema = self.target.shown if self.target else None
         said = prompts.messages(self.ask.prompt, schema, show_schema=rung is not Rung.SCHEMA) + self._more
@@ -141,10 +143,10 @@ class _Talk:
         tokens = sum(PER_MESSAGE + estimate_tokens(message["content"]) for message in said)
         if rung is Rung.SCHEMA and self.target is not None:
             tokens += estimate_tokens(str(body["response_format"]))
-        return Order(self.ask, self.model, body, tokens, most, lambda completion: judge(completion, self.target))
+        return Order(self.ask, self.model, body, tokens, most, lambda completion: judge.judge(completion, self.target))
 
 
-def _format(target: Target, rung: Rung, name: str) -> Mapping[str, Any]:
+def _format(target: Wanted, rung: Rung, name: str) -> Mapping[str, Any]:
     if rung is Rung.OBJECT:
         return {"type": "json_object"}
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "answer"

@@ -1,6 +1,6 @@
 """One request and what is written of it: the order, the record it becomes, and the sum over a whole question."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class Order:
     body: Mapping[str, Any]
     prompt_tokens: int
     output_tokens: int
-    judge: Callable[[Completion], Verdict]
+    judge: Callable[[Completion], Awaitable[Verdict]]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ PDFium sees only files that `inspect` has passed: call `prescan` and `render` af
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -64,15 +64,18 @@ class Scan:
         return not self.issues
 
 
-def pdf_sandbox(settings: PdfSettings, sandbox_settings: SandboxSettings, *, reads_pages: bool = False) -> Sandbox:
-    """The pool that an Examiner needs, with its modules warm; and those of a PageReader, if asked."""
+def pdf_sandbox(
+    settings: PdfSettings, sandbox_settings: SandboxSettings, *, reads_pages: bool = False, also: Sequence[str] = ()
+) -> Sandbox:
+    """The pool that an Examiner needs, with its modules warm; and those of a PageReader, if asked; and `also` those."""
     limits: dict[str, Any] = {
         "memory": settings.security_memory_limit_mb * _MiB,
         "cpu_seconds": settings.security_parse_timeout_sec,
         "wall_seconds": WALL_FACTOR * settings.security_parse_timeout_sec,
         "result_bytes": _LARGEST_PICTURE,
     }
-    return Sandbox(sandbox_settings.model_copy(update=limits), preload=(*_PRELOAD, *(_READING if reads_pages else ())))
+    preload = (*_PRELOAD, *(_READING if reads_pages else ()), *also)
+    return Sandbox(sandbox_settings.model_copy(update=limits), preload=preload)
 
 
 class Examiner:

@@ -8,6 +8,7 @@ from tests.standins.openai_like import OpenAiLike, error, http, openai_like, say
 from tests.standins.openai_like import completion as completed
 from tests.support.asking import adapter, asking, settings
 from tests.support.programs import environment, start_python
+from tests.support.rule_places import HERE
 from tests.support.scripted_model import ReadingModel, Text, Told
 
 from penstock.extraction.folder import StoredMemo
@@ -75,7 +76,7 @@ def reads(asked):
 
 
 async def made(llm, memos=None, text=None, **changes):
-    processor = LlmProcessor(llm, ETL, *([memos] if memos else []))
+    processor = LlmProcessor(llm, HERE, ETL, *([memos] if memos else []))
     return await processor.process(rule(**changes), Text(text or invoice()), Subject(7, "m1"), Told())
 
 

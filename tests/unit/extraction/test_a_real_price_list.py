@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.support.pdfs import material
+from tests.support.rule_places import HERE
 from tests.support.scripted_model import SUBJECT, Text, Told
 
 from penstock.extraction.places import Search
@@ -37,7 +38,7 @@ def truth():
 
 class TestAPriceList:
     async def test_every_row_is_read_without_a_model(self, pages, truth):
-        extract = await RulesProcessor().process(Rule(2, 1, "r", "rules", SCHEMA), Text("", pages), SUBJECT, Told())
+        extract = await RulesProcessor(HERE).process(Rule(2, 1, "r", "rules", SCHEMA), Text("", pages), SUBJECT, Told())
         got = sorted((row["cat_no"], row["price"]) for row in extract.data["products"])
         assert got == sorted((row["model"], float(number_of(row["price"]))) for row in truth)
         assert len(extract.places) == 2 * len(truth)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from tests.support.page_drafts import PageDraft
+from tests.support.rule_places import HERE
 from tests.support.scripted_model import SUBJECT, DictMemo, ReadingModel, Text, Told
 
 from penstock.extraction.ports import Rule
@@ -48,7 +49,7 @@ def expected(rows: int) -> dict:
 
 
 async def made(model, text, told=None, memo=None, settings=SETTINGS, **changes):
-    processor = LlmProcessor(model, settings, lambda _subject: memo or DictMemo())
+    processor = LlmProcessor(model, HERE, settings, lambda _subject: memo or DictMemo())
     return await processor.process(rule(**changes), Text(text), SUBJECT, told or Told())
 
 
@@ -161,7 +162,7 @@ class TestWhatIsAsked:
 
     async def test_no_more_are_asked_at_once_than_allowed(self):
         model = ReadingModel()
-        processor = LlmProcessor(model, SETTINGS, at_once=3)
+        processor = LlmProcessor(model, HERE, SETTINGS, at_once=3)
         await processor.process(rule(), Text(invoice(300)), SUBJECT, Told())
         assert model.most_at_once == 3
 
@@ -207,7 +208,7 @@ class TestWhatComesOut:
 
     async def test_each_value_has_its_place(self):
         draft = PageDraft(3).line("Invoice INV-42").table([("Code", "Name", "Qty"), ("C0", "name of 0", "0")])
-        processor = LlmProcessor(ReadingModel(), SETTINGS)
+        processor = LlmProcessor(ReadingModel(), HERE, SETTINGS)
         extract = await processor.process(rule(), Text(invoice(1), [draft.page]), SUBJECT, Told())
         assert set(extract.places) == {"/number", "/lines/0/code", "/lines/0/name", "/lines/0/qty"}
         assert extract.places["/lines/0/qty"][0].page == 3

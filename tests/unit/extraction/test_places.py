@@ -1,7 +1,5 @@
 """Where values stand: found in any spelling, beside their siblings, or not at all."""
 
-import asyncio
-
 import pytest
 from tests.support.page_drafts import PageDraft, each
 
@@ -11,7 +9,7 @@ from penstock.pdf.pages.model import Block, BlockKind, Box, Page
 
 def found(data, *drafts):
     """pointer → (page, text) of its only place."""
-    places = asyncio.run(places_of(data, each(*drafts)))
+    places = places_of(data, each(*drafts))
     assert all(len(some) == 1 for some in places.values())
     return {at: (some[0].page, some[0].text) for at, some in places.items()}
 
@@ -50,7 +48,7 @@ class TestSpellings:
 
     def test_a_value_across_spans_has_all_of_them(self):
         draft = PageDraft().line("Acme", "Trading Ltd.", "Shanghai")
-        place = asyncio.run(places_of({"v": "acme trading ltd"}, each(draft)))["/v"][0]
+        place = places_of({"v": "acme trading ltd"}, each(draft))["/v"][0]
         assert place.spans == ("s1", "s2")
         assert place.box == draft.page.spans[0].box.union(draft.page.spans[1].box)
 
@@ -58,7 +56,7 @@ class TestSpellings:
         page = Page(1, 100, 100, blocks=[Block(BlockKind.PARAGRAPH, Box(0.1, 0.2, 0.3, 0.4), "Total 12")])
         draft = PageDraft()
         draft.page = page
-        assert asyncio.run(places_of([12], each(draft)))["/0"][0].box == Box(0.1, 0.2, 0.3, 0.4)
+        assert places_of([12], each(draft))["/0"][0].box == Box(0.1, 0.2, 0.3, 0.4)
 
     def test_values_that_begin_alike_are_each_found_where_they_stand(self):
         draft = PageDraft().line("Blue pen with cap").line("Blue pen")
@@ -72,7 +70,7 @@ class TestSiblings:
     def test_values_of_a_row_are_found_in_that_row(self):
         lines = [{"code": code, "name": name, "qty": int(qty)} for code, name, qty in self.ROWS[1:]]
         draft = PageDraft().line("3 Pen 7 Ink").table(self.ROWS)
-        places = asyncio.run(places_of({"lines": lines}, each(draft)))
+        places = places_of({"lines": lines}, each(draft))
         assert len(places) == 9
         tops = {at.split("/")[2]: round(place.box.y0, 4) for at, [place] in places.items()}
         for at, [place] in places.items():
@@ -81,7 +79,7 @@ class TestSiblings:
 
     def test_rows_that_say_the_same_are_found_one_after_the_other(self):
         draft = PageDraft().table([("Name", "Qty"), ("Pen", "3"), ("Pen", "3"), ("Pen", "3")])
-        places = asyncio.run(places_of([{"n": "Pen", "q": 3}] * 3, each(draft)))
+        places = places_of([{"n": "Pen", "q": 3}] * 3, each(draft))
         tops = [places[f"/{index}/q"][0].box.y0 for index in range(3)]
         assert tops == sorted(set(tops))
         assert [places[f"/{index}/n"][0].box.y0 for index in range(3)] == tops
@@ -111,8 +109,8 @@ class TestManyPages:
         assert len(places) == 600
 
     def test_no_more_pages_are_asked_for_when_there_is_nothing_to_find(self):
-        async def never():
+        def never():
             raise AssertionError
             yield
 
-        assert asyncio.run(places_of({"a": None}, never())) == {}
+        assert places_of({"a": None}, never()) == {}

@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.page_drafts import PageDraft
+from tests.support.rule_places import HERE
 from tests.support.scripted_model import SUBJECT, Text, Told
 
 from penstock.extraction.coercion import coerced
-from penstock.extraction.field_map import likeness, words
+from penstock.extraction.field_map import LabelIndex, likeness, wanted_of, words
 from penstock.extraction.ports import Rule
-from penstock.extraction.processors.by_rules import RulesProcessor, within
+from penstock.extraction.processors.by_rules import RulesProcessor
 from penstock.extraction.processors.skip import SkipProcessor
+from penstock.extraction.rule_match import Findings, within
 from penstock.kernel.errors import PenstockError
 
 INVOICE = {
@@ -44,7 +46,7 @@ def rule(schema=INVOICE, **options) -> Rule:
 
 async def made(*drafts: PageDraft, schema=INVOICE, told=None, **options):
     text = Text("", [draft.page for draft in drafts])
-    return await RulesProcessor().process(rule(schema, **options), text, SUBJECT, told or Told())
+    return await RulesProcessor(HERE).process(rule(schema, **options), text, SUBJECT, told or Told())
 
 
 def only(**properties):
@@ -112,7 +114,22 @@ class TestAnInvoice:
     async def test_progress_counts_the_pages(self):
         told = Told()
         await made(PageDraft(1).line("Invoice No: 1"), PageDraft(2), told=told)
-        assert told.steps == [(1, 2), (2, 2)]
+        assert told.steps == [(2, 2)]
+
+    async def test_a_long_document_is_looked_at_in_parts_as_if_it_were_in_one(self):
+        rows = [[(f"Pen {page}-{n}", str(n), "1.5") for n in range(3)] for page in range(150)]
+        pages = [PageDraft(page + 1).line(f"Seite: {page}").table(rows[page]) for page in range(150)]
+        pages[0] = PageDraft(1).line("Total:  7").table([("Name", "Qty", "Unit Price"), *rows[0]])
+        pages[149].line("Invoice No: LAST", "发票号码：0012345").line("Total: 12345678901234567890123.5")
+        told = Told()
+        extract = await made(*pages, told=told)
+        assert told.steps == [(64, 150), (128, 150), (150, 150)]
+        findings = Findings(wanted_of(INVOICE, {}))
+        for page in pages:
+            findings.look_at(page.page)
+        assert (extract.data, extract.places) == findings.result()
+        assert len(extract.data["lines"]) == 450
+        assert extract.data["invoice_no"] == "LAST"
 
 
 class TestLabels:
@@ -259,3 +276,15 @@ class TestSkipping:
     async def test_nothing_is_made_of_the_document(self):
         extract = await SkipProcessor().process(rule(None), Text("# x"), SUBJECT, Told())
         assert (extract.data, extract.places) == (None, {})
+
+
+_labels = st.lists(st.text("abcd ", min_size=1, max_size=9), min_size=1, max_size=6)
+
+
+class TestManyLabels:
+    @settings(max_examples=200, deadline=None)
+    @given(_labels, st.text("abcd ", max_size=9))
+    def test_an_index_finds_what_comparing_each_would(self, labels, said):
+        index = LabelIndex(enumerate(labels))
+        expected = {at: like for at, label in enumerate(labels) if (like := likeness(said, label))}
+        assert index.alike(said) == index.alike(said) == expected

@@ -1,6 +1,7 @@
 """A rule is tried on a short text."""
 
 import pytest
+from tests.support.rule_places import HERE
 from tests.support.scripted_model import SUBJECT, DictMemo, ReadingModel, Text, Told
 
 from penstock.extraction.markdown_page import page_of_markdown
@@ -9,7 +10,7 @@ from penstock.extraction.processors.by_rules import RulesProcessor
 from penstock.extraction.processors.llm import LlmProcessor
 from penstock.extraction.processors.skip import SkipProcessor
 from penstock.extraction.settings import EtlSettings
-from penstock.extraction.trying import try_rule
+from penstock.extraction.trying import Bench, try_rule
 from penstock.kernel.errors import PenstockError
 from penstock.pdf.pages.model import BlockKind
 
@@ -44,28 +45,29 @@ class TestTrying:
     async def test_each_mode_is_tried_as_it_would_run(self):
         model = ReadingModel()
         processors = {
-            each.name: each for each in (SkipProcessor(), RulesProcessor(), LlmProcessor(model, EtlSettings()))
+            each.name: each
+            for each in (SkipProcessor(), RulesProcessor(HERE), LlmProcessor(model, HERE, EtlSettings()))
         }
-        assert (await try_rule(rule("skip"), TEXT, processors)).data is None
-        by_rules = await try_rule(rule("rules"), TEXT, processors)
+        assert (await try_rule(rule("skip"), TEXT, Bench(processors, HERE))).data is None
+        by_rules = await try_rule(rule("rules"), TEXT, Bench(processors, HERE))
         assert by_rules.data == {"number": "INV-1", "lines": [{"code": "C1", "name": "a | b", "qty": 3}]}
         assert by_rules.places == {}
-        assert (await try_rule(rule("llm"), TEXT, processors, merchant_id="m9")).data["number"] == "INV-1"
+        assert (await try_rule(rule("llm"), TEXT, Bench(processors, HERE), merchant_id="m9")).data["number"] == "INV-1"
         assert model.asked[0].merchant_id == "m9"
 
     async def test_nothing_is_remembered_of_a_trial(self):
         memo, model = DictMemo(), ReadingModel()
-        processors = {"llm": LlmProcessor(model, EtlSettings(), lambda _subject: memo)}
+        processors = {"llm": LlmProcessor(model, HERE, EtlSettings(), lambda _subject: memo)}
         for _ in range(2):
-            await try_rule(rule("llm"), TEXT, processors)
+            await try_rule(rule("llm"), TEXT, Bench(processors, HERE))
         assert memo.kept == {}
         assert [ask.subject_type for ask in model.asked] == ["etl_trial"] * 2
 
     async def test_a_long_text_is_refused(self):
-        await refused("ETL_TEXT_TOO_LONG", try_rule(rule("skip"), "x" * 20_001, {"skip": SkipProcessor()}))
+        await refused("ETL_TEXT_TOO_LONG", try_rule(rule("skip"), "x" * 20_001, Bench({"skip": SkipProcessor()}, HERE)))
 
     async def test_a_mode_that_is_not_installed_is_named(self):
-        await refused("ETL_PROVIDER_UNKNOWN", try_rule(rule("magic"), "x", {"skip": SkipProcessor()}))
+        await refused("ETL_PROVIDER_UNKNOWN", try_rule(rule("magic"), "x", Bench({"skip": SkipProcessor()}, HERE)))
 
     async def test_a_processor_of_somebody_else_is_checked(self):
         class Careless:
@@ -74,7 +76,7 @@ class TestTrying:
             async def process(self, rule, manuscript, subject, progress):
                 return Extract({"number": 3})
 
-        await refused("ETL_RESULT_INVALID", try_rule(rule("careless"), "x", {"careless": Careless()}))
+        await refused("ETL_RESULT_INVALID", try_rule(rule("careless"), "x", Bench({"careless": Careless()}, HERE)))
 
 
 class TestMarkdownWithoutPages:
@@ -91,6 +93,6 @@ class TestMarkdownWithoutPages:
         assert (page.tables[0].rows, page.tables[0].columns) == (2, 3)
 
     async def test_the_mode_rules_reads_the_markdown_where_nobody_gave_pages(self):
-        extract = await RulesProcessor().process(rule("rules"), Text(TEXT), SUBJECT, Told())
+        extract = await RulesProcessor(HERE).process(rule("rules"), Text(TEXT), SUBJECT, Told())
         assert extract.data["lines"] == [{"code": "C1", "name": "a | b", "qty": 3}]
         assert extract.places == {}

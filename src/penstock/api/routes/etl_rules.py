@@ -16,7 +16,7 @@ from penstock.bootstrap import Parts
 from penstock.extraction import rules
 from penstock.extraction.rule_content import EXAMPLES_MOST, content_of
 from penstock.extraction.rules import KeptRule
-from penstock.extraction.trying import MAX_LETTERS, try_rule
+from penstock.extraction.trying import MAX_LETTERS, Bench, try_rule
 from penstock.kernel import error_codes
 
 router = APIRouter(route_class=GuardedRoute, tags=["etl"])
@@ -30,6 +30,7 @@ _MADE = answer(
 _CHANGES = may_fail_with(
     error_codes.ETL_RULE_NOT_FOUND, error_codes.ETL_RULE_INVALID, error_codes.ETL_RULE_NAME_TAKEN,
     error_codes.ETL_RULE_BUILT_IN, error_codes.ETL_RULE_IS_DEFAULT, error_codes.CONFIG_VERSION_CONFLICT,
+    error_codes.ETL_RULE_TOO_COSTLY, error_codes.RATE_LIMITED, error_codes.SANDBOX_UNAVAILABLE,
 )  # fmt: skip
 
 
@@ -174,13 +175,19 @@ async def list_rules(
     summary="Make a rule",
     status_code=201,
     responses={201: _MADE},
-    openapi_extra=may_fail_with(error_codes.ETL_RULE_INVALID, error_codes.ETL_RULE_NAME_TAKEN),
+    openapi_extra=may_fail_with(
+        error_codes.ETL_RULE_INVALID,
+        error_codes.ETL_RULE_TOO_COSTLY,
+        error_codes.ETL_RULE_NAME_TAKEN,
+        error_codes.RATE_LIMITED,
+        error_codes.SANDBOX_UNAVAILABLE,
+    ),
 )
 async def create_rule(request: Request, response: Response, caller: SignedIn, body: NewRule) -> EtlRule:
     """The schema is checked against its own; every problem is named in `details.problems`."""
     parts: Parts = request.app.state.parts
-    async with parts.database.transaction() as tx:
-        kept = await rules.create_rule(tx, caller, body.model_dump(), parts.workshop.terms())
+    await parts.limits.one_of("etl-rule", caller.merchant_id, parts.settings.etl.rule_policy())
+    kept = await rules.create_rule(parts.database, caller, body.model_dump(), parts.workshop.terms())
     response.headers["Location"] = f"/api/v1/etl/rules/{kept.rule.rule_id}"
     return _shown(kept)
 
@@ -230,9 +237,9 @@ async def list_versions(
 async def change_rule(request: Request, caller: SignedIn, rule_id: RuleId, body: RuleChange) -> EtlRule:
     """What is named changes, in one new version; tasks that run keep theirs."""
     parts: Parts = request.app.state.parts
+    await parts.limits.one_of("etl-rule", caller.merchant_id, parts.settings.etl.rule_policy())
     given = body.model_dump(exclude_unset=True)
-    async with parts.database.transaction() as tx:
-        return _shown(await rules.change_rule(tx, caller, rule_id, given, parts.workshop.terms()))
+    return _shown(await rules.change_rule(parts.database, caller, rule_id, given, parts.workshop.terms()))
 
 
 @router.delete("/api/v1/etl/rules/{rule_id}", summary="Remove a rule", status_code=204, openapi_extra=_CHANGES)
@@ -240,7 +247,7 @@ async def delete_rule(request: Request, caller: SignedIn, rule_id: RuleId) -> No
     """Tasks keep the version that they run with; the name is free again."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
-        await rules.delete_rule(tx, caller, rule_id, terms=parts.workshop.terms())
+        await rules.delete_rule(tx, caller, rule_id, default_rule=parts.settings.etl.global_rule_id)
 
 
 @router.post(
@@ -248,7 +255,8 @@ async def delete_rule(request: Request, caller: SignedIn, rule_id: RuleId) -> No
     summary="Try a rule on a short text",
     openapi_extra=may_fail_with(
         error_codes.ETL_RULE_NOT_FOUND, error_codes.ETL_TEXT_TOO_LONG, error_codes.ETL_RESULT_INVALID,
-        error_codes.ETL_PROVIDER_UNKNOWN, error_codes.LLM_NOT_CONFIGURED, error_codes.LLM_OUTPUT_INVALID,
+        error_codes.ETL_PROVIDER_UNKNOWN, error_codes.ETL_RULE_TOO_COSTLY, error_codes.SANDBOX_UNAVAILABLE,
+        error_codes.LLM_NOT_CONFIGURED, error_codes.LLM_OUTPUT_INVALID,
         error_codes.LLM_BUDGET_EXHAUSTED, error_codes.LLM_CIRCUIT_OPEN, error_codes.LLM_RATE_LIMITED,
         error_codes.LLM_UNAVAILABLE, error_codes.LLM_REFUSED, error_codes.LLM_EMPTY, error_codes.LLM_TRUNCATED,
     ),
@@ -259,6 +267,7 @@ async def try_on_text(request: Request, caller: SignedIn, rule_id: RuleId, body:
     await parts.limits.one_of("etl-try", caller.merchant_id, parts.settings.etl.try_policy())
     async with parts.database.transaction() as tx:
         rule = (await rules.find_rule(tx, caller, rule_id, parts.settings.etl)).rule
-    processors = {rule.postprocess_mode: parts.workshop.processor(rule.postprocess_mode)}
-    found = await try_rule(rule, body.text, processors, merchant_id=caller.merchant_id)
+    shop = parts.workshop
+    bench = Bench({rule.postprocess_mode: shop.processor(rule.postprocess_mode)}, shop.sandbox)
+    found = await try_rule(rule, body.text, bench, merchant_id=caller.merchant_id)
     return Tried(data=found.data, metadata=dict(found.metadata))

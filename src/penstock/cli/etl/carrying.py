@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.extraction.at_once import ReadHere
     from penstock.extraction.folder import Folder
     from penstock.extraction.ports import Document, PostProcessor, Rule
+    from penstock.extraction.rule_sandbox import RuleSandbox
     from penstock.pdf import Examiner, PageReader
     from penstock.pdf.pages.model import Page
 
@@ -142,7 +143,11 @@ async def _read(document: "Document", work: Path, readers: "tuple[Examiner, Page
 
 
 async def _make(
-    wish: Wish, rule: "Rule", read_document: "tuple[ReadHere, Document]", maker: "PostProcessor", view: View
+    wish: Wish,
+    rule: "Rule",
+    read_document: "tuple[ReadHere, Document]",
+    maker: "tuple[PostProcessor, RuleSandbox]",
+    view: View,
 ) -> dict[str, Any]:
     from penstock.extraction.at_once import make_here, told
 

@@ -13,6 +13,7 @@ from penstock.kernel.settings import SettingsFile
 
 if TYPE_CHECKING:
     from penstock.extraction.ports import CountPages, PostProcessor, Rule
+    from penstock.extraction.rule_sandbox import RuleSandbox
     from penstock.llm.adapter import Llm
 
 LLM = "llm"
@@ -20,13 +21,18 @@ _OFFLINE = frozenset({"skip", "rules"})
 
 
 @asynccontextmanager
-async def maker_for(rule: "Rule", data: Path | None, count_pages: "CountPages") -> "AsyncIterator[PostProcessor]":
-    """Refused at once when it needs what is not there."""
+async def maker_for(
+    rule: "Rule", data: Path | None, count_pages: "CountPages"
+) -> "AsyncIterator[tuple[PostProcessor, RuleSandbox]]":
+    """And where rules are applied: in this process, as they are the operator's own. Refused at once when it needs what
+    is not there."""
     from penstock.bootstrap.etl import processors_with
     from penstock.extraction.ports import Subject, Tools
     from penstock.extraction.processors.asking import ForgetfulMemo
+    from penstock.extraction.rule_sandbox import RuleSandbox
     from penstock.extraction.settings import EtlSettings
     from penstock.kernel.clock import SystemClock
+    from penstock.kernel.confined_calls import DirectCalls
 
     def memo_of(_subject: Subject) -> ForgetfulMemo:
         return ForgetfulMemo()
@@ -36,8 +42,9 @@ async def maker_for(rule: "Rule", data: Path | None, count_pages: "CountPages") 
         model = None
         if mode == LLM or (mode not in _OFFLINE and _is_possible(data)):
             model = await stack.enter_async_context(_model(data))
-        shelf = processors_with(lambda: _there(model), SettingsFile.find().load(EtlSettings), memo_of)
-        yield shelf.make(mode, Tools(SystemClock(), count_pages, model))
+        here = RuleSandbox(DirectCalls())
+        shelf = processors_with(lambda: _there(model), here, SettingsFile.find().load(EtlSettings), memo_of)
+        yield shelf.make(mode, Tools(SystemClock(), count_pages, model)), here
 
 
 def _there(model: "Llm | None") -> "Llm":
@@ -75,10 +82,12 @@ async def _model(data: Path | None) -> "AsyncIterator[Llm]":
         )
     from penstock.kernel.breaker import Breaker
     from penstock.kernel.clock import SystemClock
+    from penstock.kernel.confined_calls import DirectCalls
     from penstock.kernel.db import Database, server_time
     from penstock.kernel.rategate import GateSettings, RateGate
     from penstock.kernel.redis import Keys, connect
-    from penstock.llm.adapter import Llm
+    from penstock.llm.adapter import Guards, Llm
+    from penstock.llm.judge import Judge
 
     async with AsyncExitStack() as stack:
         database = Database(servers.database_url, name="cli", size=4)
@@ -90,6 +99,6 @@ async def _model(data: Path | None) -> "AsyncIterator[Llm]":
         stack.push_async_callback(redis.aclose)
         keys, clock = Keys(servers.settings.redis_prefix), SystemClock()
         gate = RateGate(redis, keys, clock=clock, settings=source.load(GateSettings))
-        model = Llm(settings, database, gate, Breaker(redis, keys), clock)
+        model = Llm(settings, database, Guards(gate, Breaker(redis, keys)), Judge(DirectCalls()), clock)
         stack.push_async_callback(model.close)
         yield model

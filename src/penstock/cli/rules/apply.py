@@ -60,11 +60,15 @@ async def _applied(
     """The version before, if there was one, and the rule."""
     from penstock.extraction import rule_content, rule_store
     from penstock.extraction.providers import post_processors
+    from penstock.extraction.rule_sandbox import RuleSandbox
     from penstock.extraction.rules import Terms, apply_rule
+    from penstock.kernel.confined_calls import DirectCalls
 
     content = rule_content.content_of(rule) | ({} if name is None else {"name": name})
     modes = rule_content.MODES | frozenset(post_processors().installed())
-    async with open_database(data) as database, database.transaction() as tx:
-        row = await rule_store.find_named(tx, caller.merchant_id, rule_content.completed(content)["name"])
-        kept = await apply_rule(tx, caller, content, Terms(modes))
+    terms = Terms(RuleSandbox(DirectCalls()), modes)
+    async with open_database(data) as database:
+        async with database.transaction() as tx:
+            row = await rule_store.find_named(tx, caller.merchant_id, rule_content.completed(content)["name"])
+        kept = await apply_rule(database, caller, content, terms)
     return (None if row is None else row["version"]), kept

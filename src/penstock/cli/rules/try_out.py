@@ -14,7 +14,8 @@ from penstock.cli.screen import Refusal, be_quiet, printable
 from penstock.kernel.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.extraction.ports import Extract, PostProcessor, Rule
+    from penstock.extraction.ports import Extract, Rule
+    from penstock.extraction.trying import Bench
 
 _MOST_BYTES = 256 << 20
 
@@ -92,14 +93,16 @@ def _as_text(content: bytes) -> str | None:
 
 async def _tried(said: str, text: str, merchant: str, data: Path | None) -> "Extract":
     from penstock.cli.etl.makers import maker_for
+    from penstock.extraction.trying import Bench
     from penstock.extraction.trying import try_rule as try_on
 
     be_quiet()
     rule = await _chosen(said, merchant, data)
-    async with maker_for(rule, data, _no_pages) as maker:
+    async with maker_for(rule, data, _no_pages) as (maker, sandbox):
+        bench = Bench({rule.postprocess_mode: maker}, sandbox)
         if text.startswith(PAGES_BEGIN):
-            return await _on_pages(rule, text, maker, merchant)
-        return await try_on(rule, text, {rule.postprocess_mode: maker}, merchant_id=merchant)
+            return await _on_pages(rule, text, bench, merchant)
+        return await try_on(rule, text, bench, merchant_id=merchant)
 
 
 async def _chosen(said: str, merchant: str, data: Path | None) -> "Rule":
@@ -112,7 +115,7 @@ async def _chosen(said: str, merchant: str, data: Path | None) -> "Rule":
         return await numbered_rule(database, said, caller)
 
 
-async def _on_pages(rule: "Rule", text: str, maker: "PostProcessor", merchant: str) -> "Extract":
+async def _on_pages(rule: "Rule", text: str, bench: "Bench", merchant: str) -> "Extract":
     import msgspec
 
     from penstock.extraction.trying import try_on_pages
@@ -125,7 +128,7 @@ async def _on_pages(rule: "Rule", text: str, maker: "PostProcessor", merchant: s
             f"These pages cannot be read ({wrong}); write them again with `penstock etl --pages`.",
             f"无法读取页面数据（{wrong}）；请用 penstock etl --pages 重新生成。",
         ) from None
-    return await try_on_pages(rule, pages, maker, merchant_id=merchant)
+    return await try_on_pages(rule, pages, bench, merchant_id=merchant)
 
 
 async def _no_pages(path: Path, media_type: str) -> int:  # noqa: ARG001  a text has no file

@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 
 from penstock.extraction.ports import Memo, Progress, Subject
+from penstock.extraction.rule_sandbox import RuleSandbox
 from penstock.kernel import json
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.schemas import errors_of
 from penstock.llm.ports import Ask, LanguageModel, Prompt, Reply
 
 log = structlog.get_logger(__name__)
@@ -103,8 +103,11 @@ class Steps:
 class Asking:
     """For one task."""
 
-    def __init__(self, model: LanguageModel, subject: Subject, memo: Memo, steps: Steps) -> None:
+    def __init__(
+        self, model: LanguageModel, sandbox: RuleSandbox, subject: Subject, memo: Memo, steps: Steps
+    ) -> None:  # fmt: skip
         self._model = model
+        self._sandbox = sandbox
         self._subject = subject
         self._memo = memo
         self._steps = steps
@@ -115,7 +118,7 @@ class Asking:
         key = key_of(prompt, schema)
         self._keys.append(key)
         kept = await self._kept(key)
-        if kept is not None and (schema is None or not errors_of(schema, kept["value"])):
+        if kept is not None and await self._fits(schema, kept["value"]):
             self.bill.remembered += 1
             return kept["value"]
         subject, kind = self._subject, "etl_task" if self._subject.task_id else "etl_trial"
@@ -124,6 +127,9 @@ class Asking:
         self.bill.add(reply)
         await self._keep(key, {"value": reply.value, "model": reply.model})
         return reply.value
+
+    async def _fits(self, schema: Mapping[str, Any] | None, value: Any) -> bool:
+        return schema is None or not await self._sandbox.errors_of(schema, value, self._subject.merchant_id)
 
     async def forget(self) -> None:
         """Answers that are of no use together: whoever tries again shall get others."""

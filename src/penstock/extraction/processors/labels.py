@@ -14,11 +14,13 @@ from penstock.extraction.field_map import words
 from penstock.extraction.page_text import PageText, Piece, Run
 from penstock.extraction.ports import Place
 from penstock.extraction.spelling import fold
+from penstock.kernel.step_budget import spend
 from penstock.pdf.pages.model import BlockKind, Cell
 
 _COLON = re.compile(r"\s*[:：]\s*")
 _SUM = re.compile(r"(合计|总计|小计|共计|价税合计|(sub|grand)?total(amount)?|sum)([(（].*[)）])?[:：]?", re.IGNORECASE)
 _LABEL_LETTERS = 60
+_LETTERS_PER_STEP = 16
 _BELOW = 0.05  # of the page: a value this far under its label still belongs to it
 
 
@@ -36,7 +38,8 @@ def labelled(text: PageText, known: frozenset[str], rows: Collection[str] = ()) 
     """`known`: all labels that are looked for; none of them is a value. `rows`: tables whose rows are taken; of these
     only sums are looked at."""
     for table, cells in text.cells.items():
-        some = cells if table not in rows else [each for each in cells if is_sum(each[0].row, cells)]
+        sums = sum_rows(cells) if table in rows else frozenset()
+        some = cells if table not in rows else [each for each in cells if each[0].row in sums]
         yield from (each for each in _in_cells(some, known) if words(each.value) not in known)
     page = text.page.number
     for index, line in enumerate(text.lines):
@@ -45,11 +48,13 @@ def labelled(text: PageText, known: frozenset[str], rows: Collection[str] = ()) 
     yield from _under_headings(text)
 
 
-def is_sum(row: int, cells: Sequence[tuple[Cell, Run]]) -> bool:
-    """The first thing that the row says is that it adds up the others."""
-    texts = [cell.text for cell, _ in sorted(cells, key=lambda each: each[0].column) if cell.row == row]
-    first = next((text for text in texts if text.strip()), "")
-    return _SUM.fullmatch(fold(first)) is not None
+def sum_rows(cells: Sequence[tuple[Cell, Run]]) -> frozenset[int]:
+    """Rows whose first words say that they add up the others."""
+    first: dict[int, str] = {}
+    for cell, _ in sorted(cells, key=lambda each: each[0].column):
+        if cell.text.strip():
+            first.setdefault(cell.row, cell.text)
+    return frozenset(row for row, text in first.items() if _SUM.fullmatch(fold(text)))
 
 
 def _in_line(page: int, line: Sequence[Piece], below: Sequence[Piece], known: frozenset[str]) -> Iterator[Labelled]:
@@ -101,6 +106,7 @@ def _label_start(said: str, left: int, right: int, known: frozenset[str]) -> int
     """Where the next label begins, between two colons: a label that is known, else after a wide gap, else one word."""
     between = said[left:right]
     for blank in re.finditer(r"\s+", between):
+        spend(1 + (len(between) - blank.end()) // _LETTERS_PER_STEP)
         if words(between[blank.end() :]) in known:
             return left + blank.start()
     gap = max(between.rfind("  "), between.rfind("\t"))

@@ -2,8 +2,9 @@
 
 direct-json asks once; chunked-extract asks for each chunk by a relaxed schema and merges the answers by the schema's
 keys; chunked-summarize shortens each chunk, then asks once. The rule says which, else the size of the document does.
-A text that is too long for the model is worked on in chunks, a chunk that is too long in smaller ones. Invariant:
-`data` fits the rule's schema, or the failure names each path.
+A text that is too long for the model is worked on in chunks, a chunk that is too long in smaller ones. Answers are
+made one, checked and looked for on the pages in the sandbox. Invariant: `data` fits the rule's schema, or the failure
+names each path.
 """
 
 import asyncio
@@ -12,13 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.extraction.chunks import chunks
-from penstock.extraction.merging import merge
-from penstock.extraction.places import places_of
 from penstock.extraction.ports import Extract, Manuscript, Memo, Progress, Rule, Subject
 from penstock.extraction.processors import prompting
 from penstock.extraction.processors.asking import Asking, ForgetfulMemo, Steps
-from penstock.extraction.relaxing import relaxed, without_unknowns
-from penstock.extraction.schemas import errors_of
+from penstock.extraction.relaxing import relaxed
+from penstock.extraction.rule_sandbox import Found, RuleSandbox
 from penstock.extraction.settings import EtlSettings
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
@@ -49,15 +48,29 @@ class _Work:
     facts: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the model said: once for the whole document, or of each part of it."""
+
+    parts: list[Any]
+    is_whole: bool = True
+
+
 class LlmProcessor:
     """`at_once`: chunks of one task that are asked about at the same time."""
 
     name = "llm"
 
     def __init__(
-        self, model: LanguageModel, settings: EtlSettings, memos: Memos = _forget, at_once: int = 4
-    ) -> None:  # fmt: skip
+        self,
+        model: LanguageModel,
+        sandbox: RuleSandbox,
+        settings: EtlSettings,
+        memos: Memos = _forget,
+        at_once: int = 4,
+    ) -> None:
         self._model = model
+        self._sandbox = sandbox
         self._settings = settings
         self._memos = memos
         self._at_once = at_once
@@ -70,16 +83,33 @@ class LlmProcessor:
         text = await manuscript.markdown()
         is_trial = not subject.task_id  # of a trial nothing is stored
         steps = Steps(progress, min(_LIFE_SECONDS, self._settings.task_timeout.total_seconds() / 4))
-        asking = Asking(self._model, subject, ForgetfulMemo() if is_trial else self._memos(subject), steps)
+        memo = ForgetfulMemo() if is_trial else self._memos(subject)
+        asking = Asking(self._model, self._sandbox, subject, memo, steps)
         work = _Work(rule, dict(rule.json_schema), text, asking, steps, {"prompt_version": prompting.VERSION})
-        data = await self._by_strategy(work) if text.strip() else _of_nothing(work.schema)
-        if errors := errors_of(work.schema, data):
-            await asking.forget()
-            raise PenstockError(error_codes.LLM_OUTPUT_INVALID, errors=errors)
-        places = await places_of(data, manuscript.pages())
-        return Extract(data, places, {**work.facts, **asking.bill.told()})
+        answers = await self._by_strategy(work) if text.strip() else _Answers([{}])
+        async with steps.while_waiting():
+            found = await self._finished(work, answers, manuscript, subject)
+        if found.conflicts:
+            work.facts["conflicts"] = found.conflicts
+        return Extract(found.data, found.places, {**work.facts, **asking.bill.told()}, is_checked=True)
 
-    async def _by_strategy(self, work: _Work) -> Any:
+    async def _finished(
+        self, work: _Work, answers: _Answers, manuscript: Manuscript, subject: Subject
+    ) -> Found:  # fmt: skip
+        try:
+            return await self._sandbox.finish(
+                work.schema, answers.parts, manuscript, subject.merchant_id, is_whole=answers.is_whole
+            )
+        except PenstockError as failure:
+            if failure.code is not error_codes.LLM_OUTPUT_INVALID:
+                raise
+            if not work.text.strip():  # no model was asked
+                said = [{"path": "", "message": "the document has no text"}]
+                raise PenstockError(error_codes.ETL_RESULT_INVALID, errors=said) from None
+            await work.asking.forget()
+            raise
+
+    async def _by_strategy(self, work: _Work) -> _Answers:
         strategy = work.rule.postprocess_strategy or self._by_size(work.text)
         work.facts["strategy"] = strategy
         if strategy == DIRECT:
@@ -97,13 +127,13 @@ class LlmProcessor:
         is_large = len(text) > self._settings.postprocess_chunk_threshold_chars
         return self._settings.postprocess_large_strategy if is_large else DIRECT
 
-    async def _direct(self, work: _Work) -> Any:
+    async def _direct(self, work: _Work) -> _Answers:
         await work.progress(0, 1)
         data = await work.asking.ask(prompting.whole(work.rule, work.text), work.schema)
         await work.progress(1, 1)
-        return data
+        return _Answers([data])
 
-    async def _extracts(self, work: _Work) -> Any:
+    async def _extracts(self, work: _Work) -> _Answers:
         schema = relaxed(work.schema)
 
         async def of_one(text: str) -> Any:
@@ -113,12 +143,9 @@ class LlmProcessor:
             return await self._or_smaller(text, of_one)
 
         parts = await self._of_chunks(work, work.text, extract)
-        merged = merge(work.schema, [part for some in parts for part in some])
-        if merged.conflicts:
-            work.facts["conflicts"] = merged.conflicts
-        return without_unknowns(work.schema, merged.data)
+        return _Answers([part for some in parts for part in some], is_whole=False)
 
-    async def _summaries(self, work: _Work) -> Any:
+    async def _summaries(self, work: _Work) -> _Answers:
         async def of_one(text: str) -> Any:
             return await work.asking.ask(prompting.summary(work.rule, text))
 
@@ -131,7 +158,7 @@ class LlmProcessor:
             text, before = "\n\n".join(str(part) for some in parts for part in some), len(text)
             if len(text) <= limit or len(text) > 0.9 * before:
                 break
-        return await work.asking.ask(prompting.from_summaries(work.rule, text), work.schema)
+        return _Answers([await work.asking.ask(prompting.from_summaries(work.rule, text), work.schema)])
 
     async def _of_chunks(
         self, work: _Work, text: str, of_one: Callable[[str], Awaitable[list[Any]]]
@@ -186,12 +213,3 @@ async def in_turns(
     if failures:
         raise failures[0]
     return [answers[index] for index in range(len(texts))]
-
-
-def _of_nothing(schema: dict[str, Any]) -> Any:
-    """A document without text needs no model: either nothing fits, or nothing does."""
-    if errors_of(schema, {}):
-        raise PenstockError(
-            error_codes.ETL_RESULT_INVALID, errors=[{"path": "", "message": "the document has no text"}]
-        )
-    return {}

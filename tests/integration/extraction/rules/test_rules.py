@@ -6,6 +6,7 @@ import signal
 import pytest
 from psycopg.types.json import Jsonb
 from tests.support.programs import environment, start_python
+from tests.support.rule_places import TERMS
 
 from penstock.extraction.rule_content import BUILT_IN, restored, snapshot
 from penstock.extraction.rules import (
@@ -31,13 +32,11 @@ INVOICE = {"name": "invoice", "json_schema": SCHEMA, "system_prompt": "Read the 
 
 
 async def made(database: Database, caller: Caller = ANN, **changes):
-    async with database.transaction() as tx:
-        return await create_rule(tx, caller, INVOICE | changes)
+    return await create_rule(database, caller, INVOICE | changes, TERMS)
 
 
 async def changed(database: Database, rule_id: int, caller: Caller = ANN, **changes):
-    async with database.transaction() as tx:
-        return await change_rule(tx, caller, rule_id, changes)
+    return await change_rule(database, caller, rule_id, changes, TERMS)
 
 
 async def refused(code: str, awaitable) -> PenstockError:
@@ -167,7 +166,8 @@ class TestChanging:
 
     async def test_killed_before_the_commit_neither_rule_nor_version_has_changed(self, database, database_url):
         rule_id = (await made(database)).rule.rule_id
-        program = start_python("-c", _CHANGE_AND_DIE, str(rule_id), env=environment(PENSTOCK_TEST_URL=database_url))
+        env = environment(PENSTOCK_TEST_URL=database_url, PENSTOCK_FAILPOINT="etl.rule_changed=kill")
+        program = start_python("-c", _CHANGE_AND_DIE, str(rule_id), env=env)
         assert await asyncio.to_thread(program.wait, 30) == -signal.SIGKILL
         async with database.transaction() as tx:
             assert (await find_rule(tx, ANN, rule_id, SETTINGS)).rule.version == 1
@@ -176,17 +176,16 @@ class TestChanging:
 
 
 _CHANGE_AND_DIE = """
-import asyncio, os, signal, sys
+import asyncio, os, sys
 from penstock.extraction.rules import change_rule
+from tests.support.rule_places import TERMS
 from penstock.kernel.db import Database
 from penstock.kernel.identity import Caller, Role
 
 async def main():
     database = Database(os.environ["PENSTOCK_TEST_URL"], name="dies")
     await database.open()
-    async with database.transaction() as tx:
-        await change_rule(tx, Caller("ann", "m1", Role.UPLOADER), int(sys.argv[1]), {"system_prompt": "lost"})
-        os.kill(os.getpid(), signal.SIGKILL)
+    await change_rule(database, Caller("ann", "m1", Role.UPLOADER), int(sys.argv[1]), {"system_prompt": "lost"}, TERMS)
 
 asyncio.run(main())
 """
@@ -200,7 +199,7 @@ class TestDeleting:
         async with database.transaction() as tx:
             await refused("ETL_RULE_NOT_FOUND", find_rule(tx, ANN, rule_id, SETTINGS))
             await refused("ETL_RULE_NOT_FOUND", delete_rule(tx, ANN, rule_id))
-            await refused("ETL_RULE_NOT_FOUND", change_rule(tx, ANN, rule_id, {"name": "x"}))
+            await refused("ETL_RULE_NOT_FOUND", changed(database, rule_id, name="x"))
         assert len(await versions(database, rule_id)) == 1
 
     async def test_its_name_is_free_again(self, database):
@@ -256,7 +255,7 @@ class TestFinding:
             for attempt in (
                 find_rule(tx, BOB, rule_id, SETTINGS), find_versions(tx, BOB, rule_id),
                 rule_for(tx, rule_id, BOB, SETTINGS),
-                change_rule(tx, BOB, rule_id, {}), delete_rule(tx, BOB, rule_id),
+                changed(database, rule_id, BOB), delete_rule(tx, BOB, rule_id),
                 find_rule(tx, ANN, 10**30, SETTINGS),
             ):  # fmt: skip
                 await refused("ETL_RULE_NOT_FOUND", attempt)
@@ -289,7 +288,7 @@ class TestTheRuleOfATask:
             assert (await rule_for(tx, None, BOB, settings)).name == "invoice"
             listed = await find_rules(tx, BOB, settings)
             assert [(kept.rule.rule_id, kept.rule.is_system) for kept in listed] == [(1, True), (rule_id, True)]
-            await refused("ETL_RULE_NOT_FOUND", change_rule(tx, BOB, rule_id, {"name": "x"}))
+            await refused("ETL_RULE_NOT_FOUND", changed(database, rule_id, BOB, name="x"))
             await refused("ETL_RULE_NOT_FOUND", rule_for(tx, None, BOB, EtlSettings(global_rule_id=999)))
 
     async def test_a_rule_is_the_same_after_it_was_kept_with_a_task(self, database):
