@@ -2,16 +2,18 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel.rategate import RatePolicy
-from penstock.kernel.sandbox import Limits
 from penstock.kernel.settings import SettingsGroup
 
-_RESULT_BYTES = 24 << 20  # of one call: the result of a long document, or what the next pages go on with
+if TYPE_CHECKING:
+    from penstock.kernel.sandbox import Limits
+
+_RESULT_BYTES = 31 << 20  # of one call: the result of a long document, or what the next pages go on with
 
 
 class EtlSettings(SettingsGroup):
@@ -101,8 +103,10 @@ class EtlSettings(SettingsGroup):
     def rule_policy(self) -> RatePolicy:
         return RatePolicy(rate=self.rule_rate_per_min / 60, burst=self.rule_burst)
 
-    def rule_limits(self) -> Limits:
+    def rule_limits(self) -> "Limits":
         """Of a call into the sandbox. The clock is only for a machine that is stuck: CPU time is what a rule has."""
+        from penstock.kernel.sandbox import Limits  # the command line reads these settings and has no sandbox
+
         return Limits(
             memory=self.rule_memory_mb << 20, cpu_seconds=self.rule_cpu_sec, wall_seconds=4 * self.rule_cpu_sec,
             result_bytes=_RESULT_BYTES, open_files=0,

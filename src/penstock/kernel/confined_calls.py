@@ -86,7 +86,7 @@ class SandboxCalls:
     def __init__(self, sandbox: Sandbox, limits: Limits, *, starts: bool = False) -> None:
         self._sandbox, self._limits = sandbox, limits
         self._is_ready = not starts
-        self._is_ours = starts
+        self._is_ours, self._is_closed = starts, False
         self._starting = asyncio.Lock()
 
     async def call(self, function: str, *args: Any, tenant: str, returns: type[Value]) -> Value:
@@ -99,8 +99,8 @@ class SandboxCalls:
 
     async def close(self) -> None:
         async with self._starting:
+            self._is_closed = True  # a late call does not start it again
             if self._is_ours and self._is_ready:
-                self._is_ready = False
                 await self._sandbox.close()
 
     async def _run(self, function: str, args: tuple[Any, ...], tenant: str) -> Outcome[Answer]:
@@ -109,6 +109,8 @@ class SandboxCalls:
 
     async def _start(self) -> None:
         async with self._starting:
+            if self._is_closed:
+                raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="the sandbox is closed")
             if not self._is_ready:
                 await self._sandbox.start()
                 self._is_ready = True

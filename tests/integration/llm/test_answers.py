@@ -27,6 +27,15 @@ class TestAnswering:
         assert reply.trace[0]["outcome"] == "ok"
         assert reply.trace[0]["cost_micro_usd"] == 27
 
+    async def test_a_schema_that_takes_too_much_to_check_is_told_and_the_answer_is_paid_for(self, beside):
+        items = {"type": "array", "items": {f"x-{n}": n for n in range(3_000)}}
+        schema = {"type": "object", "properties": {"list": items}, "required": ["list"]}
+        async with beside(says({"list": [1] * 3_000}, usage=(100, 20))) as here:
+            failure = await failing(here, schema=schema)
+            (row,) = await here.calls()
+        assert (failure.code.code, failure.details["path"]) == ("ETL_RULE_TOO_COSTLY", "/json_schema")
+        assert (row["outcome"], row["cost_micro_usd"]) == ("ETL_RULE_TOO_COSTLY", 27)
+
     async def test_without_a_schema_the_text_comes_back(self, beside):
         async with beside(says("A summary.")) as here:
             assert (await here.ask(schema=None)).value == "A summary."
