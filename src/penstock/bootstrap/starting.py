@@ -110,10 +110,8 @@ async def started(
         keys = Keys(settings.runtime.redis_prefix)
         store = await _open_store(settings)
         examiner, rule_calls = await _sandboxes(settings, role, stack)
-        checks = _checks(settings, database, redis, store)
-        if role in _READERS:
-            checks["sandbox"] = sandbox_check(examiner.sandbox)
-        health = Health(checks, clock, vital=frozenset({"database"}))
+        weak = {"sandbox": sandbox_check(examiner.sandbox)} if role in _READERS else {}
+        health = Health(_checks(settings, database, redis, store) | weak, clock, vital=frozenset({"database"}))
         stack.push_async_callback(health.close)
         snapshots = Snapshots(database, {"dashboard": _dashboard_snapshot, "job": documents.job_snapshot})
         hub = StreamHub(StreamReader(redis, keys, settings.streams), snapshots, settings.streams, clock)

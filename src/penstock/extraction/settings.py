@@ -108,7 +108,7 @@ class EtlSettings(SettingsGroup):
         from penstock.kernel.sandbox import Limits  # the command line reads these settings and has no sandbox
 
         return Limits(
-            memory=self.rule_memory_mb << 20, cpu_seconds=self.rule_cpu_sec, wall_seconds=4 * self.rule_cpu_sec,
+            memory=self.rule_memory_mb << 20, cpu_seconds=self.rule_cpu_sec, wall_seconds=10 * self.rule_cpu_sec,
             result_bytes=_RESULT_BYTES, open_files=0,
         )  # fmt: skip
 

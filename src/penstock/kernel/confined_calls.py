@@ -7,7 +7,6 @@ verdict on the rule, and SANDBOX_UNAVAILABLE when this machine was in trouble, w
 
 import asyncio
 import importlib
-import inspect
 from collections.abc import Callable
 from functools import wraps
 from signal import Signals
@@ -24,8 +23,11 @@ from penstock.kernel.step_budget import TooCostly, step_budget
 Value = TypeVar("Value")
 log = structlog.get_logger(__name__)
 
-# One line to change when every Sandbox takes turns by tenant: pass tenant=tenant in `_run`.
-_TAKES_TURNS = "tenant" in inspect.signature(Sandbox.call).parameters
+_COSTLY = {
+    Ending.TIMED_OUT: "CPU_TIME",
+    Ending.OUT_OF_MEMORY: "MEMORY",
+    Ending.RESULT_TOO_LARGE: "RESULT_SIZE",
+}
 _CARRIED = frozenset(
     each.code
     for each in (
@@ -92,7 +94,7 @@ class SandboxCalls:
     async def call(self, function: str, *args: Any, tenant: str, returns: type[Value]) -> Value:
         if not self._is_ready:
             await self._start()
-        outcome = await self._run(function, args, tenant)
+        outcome = await self._sandbox.call(function, *args, limits=self._limits, tenant=tenant, returns=Answer)
         if outcome.value is None:
             raise _ended_badly(function, outcome)
         return _value(outcome.value, returns)
@@ -102,10 +104,6 @@ class SandboxCalls:
             self._is_closed = True  # a late call does not start it again
             if self._is_ours and self._is_ready:
                 await self._sandbox.close()
-
-    async def _run(self, function: str, args: tuple[Any, ...], tenant: str) -> Outcome[Answer]:
-        turns: dict[str, Any] = {"tenant": tenant} if _TAKES_TURNS else {}
-        return await self._sandbox.call(function, *args, limits=self._limits, returns=Answer, **turns)
 
     async def _start(self) -> None:
         async with self._starting:
@@ -132,14 +130,13 @@ def _ended_badly(function: str, outcome: Outcome[Any]) -> PenstockError:
     """CPU time, memory and the size of a result are the rule's; the clock and a kill from outside are the machine's."""
     ending, message = outcome.ending, outcome.message
     log.warning("confined.call_ended_badly", function=function, ending=ending, error=outcome.error, message=message)
-    if ending is Ending.TIMED_OUT and outcome.signal is Signals.SIGXCPU:
-        return too_costly("CPU_TIME")
-    if ending is Ending.OUT_OF_MEMORY or (ending is Ending.CRASHED and outcome.signal is Signals.SIGABRT):
-        return too_costly("MEMORY")  # native code ends its process when it gets none
-    if ending is Ending.RESULT_TOO_LARGE:
-        return too_costly("RESULT_SIZE")
-    if ending is Ending.CRASHED and outcome.signal is Signals.SIGSEGV:
+    is_crash = ending is Ending.CRASHED
+    if is_crash and outcome.signal is Signals.SIGABRT:  # native code ends its process when it gets no memory
+        ending = Ending.OUT_OF_MEMORY
+    if ending in _COSTLY:
+        return too_costly(_COSTLY[ending])
+    if is_crash and outcome.signal is Signals.SIGSEGV:
         return too_costly("NESTING")
-    if ending in (Ending.TIMED_OUT, Ending.CRASHED):
+    if is_crash or not outcome.is_verdict:
         return PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=message)
     return PenstockError(error_codes.INTERNAL_ERROR, reason=f"{ending}: {outcome.error}")

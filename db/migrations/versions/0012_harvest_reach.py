@@ -1,11 +1,11 @@
-"""Harvest: which sources may lead into our own network. The statements: 0009_harvest_reach.sql."""
+"""Harvest: which sources may lead into our own network. The statements: 0012_harvest_reach.sql."""
 
 from pathlib import Path
 
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0012"
+down_revision = "0011"
 
 
 def upgrade() -> None:
