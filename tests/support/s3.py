@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -68,3 +69,8 @@ def _google_precondition(app: Callable[..., Any]) -> Callable[..., Any]:
         return app(environ, start_response)
 
     return translated
+
+
+def signed(url: str, what: str) -> str:
+    """What a signed address says of its signature: `SignedHeaders`, `Signature`."""
+    return dict(parse_qsl(urlsplit(url).query))[f"X-Amz-{what}"]

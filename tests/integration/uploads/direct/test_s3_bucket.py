@@ -6,7 +6,6 @@ import subprocess
 import traceback
 from dataclasses import replace
 from functools import partial
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from tests.support import programs, s3
@@ -96,10 +95,6 @@ async def _change(desk, assignments):
         await tx.execute(f"update catalog.uploads set {assignments}")
 
 
-def _signed(url, what):
-    return dict(parse_qsl(urlsplit(url).query))[f"X-Amz-{what}"]
-
-
 def _begun(raw):
     return raw.list_multipart_uploads(Bucket=s3.BUCKET).get("Uploads", [])
 
@@ -149,7 +144,7 @@ class TestSending:
         offer = await parts.next_parts(desk, PHONE, str(row["upload_id"]), None)
         assert offer.total is None
         assert [each.number for each in offer.addresses] == list(range(1, 11))
-        assert {_signed(each.start.url, "SignedHeaders") for each in offer.addresses} == {"host"}
+        assert {s3.signed(each.start.url, "SignedHeaders") for each in offer.addresses} == {"host"}
 
     async def test_of_a_size_that_is_not_known_there_are_no_more_parts_than_its_type_may_have(self, desk):
         row = (await open_upload(desk, PHONE, replace(WISH, size_bytes=0))).row
@@ -237,10 +232,10 @@ class TestRefusals:
     async def test_a_signature_is_for_the_size_that_the_part_has(self, desk, upload):
         """A body of another length does not fit the signature: S3 refuses it before it reads it."""
         offer = await parts.next_parts(desk, PHONE, str(upload["upload_id"]), None)
-        assert {_signed(each.start.url, "SignedHeaders") for each in offer.addresses} == {"content-length;host"}
+        assert {s3.signed(each.start.url, "SignedHeaders") for each in offer.addresses} == {"content-length;host"}
         for number, size in enumerate([5 * MiB, len(FILM) - 5 * MiB], 1):
             made = [await desk.bucket.sign_part(upload["object_name"], "x", number, each) for each in (size, size + 1)]
-            assert len({_signed(each.url, "Signature") for each in made}) == 2
+            assert len({s3.signed(each.url, "Signature") for each in made}) == 2
 
     async def test_a_signature_is_for_one_part(self, desk, upload):
         [address] = (await parts.next_parts(desk, PHONE, str(upload["upload_id"]), [2])).addresses
