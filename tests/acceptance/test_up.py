@@ -82,7 +82,7 @@ class TestTheFirstMinutes:
 
     def test_what_the_roles_write_is_closed_to_others(self, up):
         files = [path for path in up.home.rglob("*") if path.is_file() and "pgdata" not in path.parts]
-        assert {"serve.log", "appendonly.aof", "secret"} <= {path.name for path in files}
+        assert {"serve.log", "redis.log", "secret", "postgres.key"} <= {path.name for path in files}
         assert [path for path in files if path.stat().st_mode & 0o077] == []
 
     def test_the_doctor_finds_nothing_wrong(self, up):

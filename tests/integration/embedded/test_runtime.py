@@ -81,7 +81,7 @@ class TestRunning:
 
     def test_all_that_is_written_is_closed_to_others(self, running):
         """The data directory and its `run` let the servers' account pass when root starts them, and show nothing."""
-        until((running.home / "redis" / "appendonly.aof").exists)
+        until(lambda: list((running.home / "redis").rglob("*.aof")))
         open_to_others = {
             str(path.relative_to(running.home)): oct(stat.S_IMODE(path.lstat().st_mode))
             for path in running.home.rglob("*")
