@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.clock import TurnedClock
 from tests.support.tus import metadata
 from tests.support.uploads import CALLER, body, uploads_in
 
 from penstock.kernel.db import Database
 from penstock.kernel.identity import Caller
 from penstock.uploads.tus import Chunk, Uploads, Wish
+from penstock.uploads.tus.turns import Turns
 
 GREEDY, MODEST = replace(CALLER, merchant_id="m-greedy"), replace(CALLER, merchant_id="m-modest")
 MANY = 150
@@ -49,6 +51,35 @@ class TestSending:
         many = [asyncio.create_task(sent(uploads, GREEDY)) for _ in range(MANY)]
         await asyncio.sleep(0)
         assert await done_before(asyncio.create_task(sent(uploads, MODEST)), many) < MANY // 2
+
+
+class TestTurns:
+    async def test_a_merchant_has_many_when_alone_and_few_beside_others(self):
+        clock = TurnedClock()
+        turns = Turns(clock)
+        many = [turns.of("m-greedy") for _ in range(40)]
+        taken = [asyncio.create_task(each.take()) for each in many]
+        await asyncio.sleep(0)
+        assert sum(each.done() for each in taken) == 32
+        async with asyncio.timeout(1), turns.of("m-modest"):
+            for each in many[:32]:
+                each.give()
+            await asyncio.sleep(0)
+            assert sum(each.done() for each in taken) == 32 + 4
+        clock.advance(2)
+        many[32].give()
+        await asyncio.gather(*taken)
+
+    async def test_one_that_is_cut_off_while_it_waits_takes_none_with_it(self):
+        turns = Turns(TurnedClock())
+        held = [turns.of("m-1") for _ in range(32)]
+        for each in held:
+            await each.take()
+        gone, next_one = [asyncio.create_task(turns.of("m-1").take()) for _ in range(2)]
+        await asyncio.sleep(0)
+        held[0].give()
+        gone.cancel()
+        await asyncio.wait_for(next_one, 1)
 
 
 class TestJoining:

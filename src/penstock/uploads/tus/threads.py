@@ -17,9 +17,9 @@ Work = Callable[[], Any]
 
 
 class FairThreads:
-    """To be used from one event loop. `share`: threads that one merchant may have at a time."""
+    """To be used from one event loop. `share`: threads that a merchant may have at this time, one at the least."""
 
-    def __init__(self, threads: int, *, share: int, name: str) -> None:
+    def __init__(self, threads: int, *, share: Callable[[str], int], name: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._share = share
         self._idle = threads
@@ -56,7 +56,7 @@ class FairThreads:
 
     def _next(self) -> str | None:
         """Whose turn it is: the merchant that has waited longest, among those below their share."""
-        return next((each for each in self._waiting if self._running[each] < self._share), None)
+        return next((each for each in self._waiting if self._running[each] < self._share(each)), None)
 
     def _ended(self, merchant_id: str) -> None:
         self._idle += 1

@@ -31,6 +31,7 @@ from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
 from penstock.uploads.tus.threads import FairThreads
+from penstock.uploads.tus.turns import Turn, Turns
 from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finished, locked_soon
 
 log = structlog.get_logger(__name__)
@@ -68,8 +69,9 @@ class Uploads:
         self.directory = settings.tus_upload_dir or home / "uploads"
         self._database = database
         self._clock = clock
-        threads = FairThreads(_THREADS, share=_THREADS // 2, name="uploads")
-        self._joins = FairThreads(_JOINS, share=1, name="joins")
+        self._turns = Turns(clock)
+        threads = FairThreads(_THREADS, share=lambda whose: self._turns.most(whose) // 2, name="uploads")
+        self._joins = FairThreads(_JOINS, share=lambda _: 1, name="joins")
         self._ledger = GroupCommit(database, turn=lambda statement: str(statement[1].get("merchant_id", "")))
         self._quota = Quota(database, settings, clock, self.directory)
         stopping = asyncio.get_running_loop().create_future()
@@ -103,8 +105,13 @@ class Uploads:
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, caller: Caller, wish: Wish) -> Upload:
+        async with self._turns.of(caller.merchant_id) as turn:
+            return await self._create(caller, wish, turn)
+
+    async def _create(self, caller: Caller, wish: Wish, turn: Turn) -> Upload:
         kind, parts = protocol.parse_concat(wish.concat)
         if kind == "final":
+            turn.give()  # copying takes long, and has turns of its own
             return await self._join(caller, wish, parts)
         metadata = protocol.parse_metadata(wish.metadata)
         partial = kind == "partial"
@@ -113,7 +120,7 @@ class Uploads:
         upload = self._new(caller, wish, name)
         await self._quota.begin(upload)
         if upload.length == 0:
-            return await self.append(upload.upload_id, upload.merchant_id, Chunk(0, 0), _nothing)
+            return await self._append((upload.upload_id, upload.merchant_id), Chunk(0, 0), _nothing, turn)
         return upload
 
     def _new(self, caller: Caller, wish: Wish, filename: str) -> Upload:
@@ -188,6 +195,10 @@ class Uploads:
 
     async def offset(self, upload_id: str, merchant_id: str) -> Upload:
         """How far it has come. A writer that is idle is given the moment it needs to count its bytes."""
+        async with self._turns.of(merchant_id):
+            return await self._offset(upload_id, merchant_id)
+
+    async def _offset(self, upload_id: str, merchant_id: str) -> Upload:
         upload = await self.find(upload_id, merchant_id)
         if upload.status is not UploadStatus.UPLOADING or not self.path(upload_id).exists():
             return upload
@@ -203,12 +214,17 @@ class Uploads:
 
     async def append(self, upload_id: str, merchant_id: str, chunk: Chunk, body: Body) -> Upload:
         with metrics.ACTIVE.track_inprogress():
-            async with self._locked(upload_id, merchant_id) as (file, found):
-                _check(found, chunk)
-                if found.status is UploadStatus.UPLOADING:
-                    upload = await self._made_ours(found, chunk)
-                    await self._cut(file, upload)
-                    return await Writer(self._desk, file, upload, chunk.checksum).take_in(body)
+            async with self._turns.of(merchant_id) as turn:
+                return await self._append((upload_id, merchant_id), chunk, body, turn)
+
+    async def _append(self, which: tuple[str, str], chunk: Chunk, body: Body, turn: Turn) -> Upload:
+        async with self._locked(*which) as (file, found):
+            _check(found, chunk)
+            if found.status is UploadStatus.UPLOADING:
+                upload = await self._made_ours(found, chunk)
+                await self._cut(file, upload)
+                return await Writer(self._desk, file, upload, turn, chunk.checksum).take_in(body)
+        turn.give()
         return await self._expect_nothing(found, body)
 
     async def _made_ours(self, upload: Upload, chunk: Chunk) -> Upload:

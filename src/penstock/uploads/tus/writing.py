@@ -47,6 +47,7 @@ from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
 from penstock.uploads.tus.threads import FairThreads
+from penstock.uploads.tus.turns import Turn
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -133,8 +134,9 @@ def _stopping() -> PenstockError:
 class Writer:
     """One request's bytes on their way into one locked data file."""
 
-    def __init__(self, desk: Desk, file: DataFile, upload: Upload, checksum: Checksum | None) -> None:
+    def __init__(self, desk: Desk, file: DataFile, upload: Upload, turn: Turn, checksum: Checksum | None) -> None:
         self._desk = desk
+        self._turn = turn
         self._file = file
         self._file.new |= upload.received == 0  # whoever made it may have left before its name was synced
         self._upload = upload
@@ -275,11 +277,14 @@ class Writer:
     async def _next(self, body: Body) -> bytes | None:
         """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes."""
         coming = asyncio.ensure_future(body())
+        self._turn.give()
         if not await _done_soon(coming, IDLE_SECONDS) and not await self._came(coming, 0):
             coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome
             is_all_here = self._position + self._gathered_bytes == self._upload.length and self._checksum is None
             await (self._wait_for_the_end(coming) if is_all_here else self._wait_parked(coming))
-        return coming.result()
+        piece = coming.result()
+        await self._turn.take()
+        return piece
 
     async def _came(self, coming: "asyncio.Future[bytes | None]", seconds: float) -> bool:
         stopping = self._desk.stopping

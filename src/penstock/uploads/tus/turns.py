@@ -1,0 +1,102 @@
+"""Limits how many requests of a merchant are worked on at a time, so that another merchant's are not the last of many.
+
+All requests of a process share its event loop: one merchant with 150 busy connections would make every step of another
+wait for 150. A merchant that is alone may have many turns; beside others it has a few, and the rest of its requests
+wait, unread, in the order they came. Nobody holds a turn while it waits for its client.
+"""
+
+import asyncio
+from collections import Counter, deque
+from types import TracebackType
+from typing import Self
+
+from penstock.kernel.clock import Clock
+
+_ALONE, _BESIDE_OTHERS = 32, 4
+_SEEN_SECONDS = 1.0  # a merchant that sends one file after the other is there in between as well
+_MOST_SEEN = 1000
+
+
+class Turns:
+    """The turns of all merchants in one process and one event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._seen: dict[str, float] = {}  # the latest last
+
+    def of(self, merchant_id: str) -> "Turn":
+        return Turn(self, merchant_id)
+
+    async def take(self, merchant_id: str) -> None:
+        self._see(merchant_id)
+        queue = self._waiting.get(merchant_id)
+        if not queue and self._held[merchant_id] < self.most(merchant_id):
+            self._held[merchant_id] += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(merchant_id, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it came, and nobody wants it any more
+                self.give(merchant_id)
+            raise
+
+    def give(self, merchant_id: str) -> None:
+        self._held[merchant_id] -= 1
+        queue = self._waiting.get(merchant_id, deque())
+        while queue and self._held[merchant_id] < self.most(merchant_id):
+            turn = queue.popleft()
+            if not turn.done():
+                self._held[merchant_id] += 1
+                turn.set_result(None)
+        if not queue:
+            self._waiting.pop(merchant_id, None)
+        if not self._held[merchant_id]:
+            del self._held[merchant_id]
+
+    def most(self, merchant_id: str) -> int:
+        """At least one, so whoever waits has its turn when one is given back."""
+        since = self._clock.monotonic() - _SEEN_SECONDS
+        for other in reversed(self._seen):
+            if self._seen[other] < since:
+                break
+            if other != merchant_id:
+                return _BESIDE_OTHERS
+        return _ALONE
+
+    def _see(self, merchant_id: str) -> None:
+        self._seen.pop(merchant_id, None)
+        self._seen[merchant_id] = self._clock.monotonic()
+        if len(self._seen) > _MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+
+
+class Turn:
+    """One request's. Given back while the request waits for its client, and taken again."""
+
+    def __init__(self, turns: Turns, merchant_id: str) -> None:
+        self._turns = turns
+        self._merchant_id = merchant_id
+        self._is_held = False
+
+    async def take(self) -> None:
+        if not self._is_held:
+            await self._turns.take(self._merchant_id)
+            self._is_held = True
+
+    def give(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._turns.give(self._merchant_id)
+
+    async def __aenter__(self) -> Self:
+        await self.take()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.give()
