@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_REPLAY_SECONDS = 0.005  # after a full page of what was missed: a merchant that replays all day leaves time to others
+_REPLAY_SECONDS = 0.02  # after a full page of what was missed: a merchant that replays all day leaves time to others
 
 
 @dataclass(frozen=True, slots=True)
