@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.support.edge import bearer
 
 from penstock.harvest.page import Fault, FaultKind
 from penstock.harvest.records import Place, quarantine
+from penstock.harvest.settings import HarvestSettings
 from penstock.harvest.spec import Operation
 from penstock.kernel.db import fetch_all
 
@@ -53,7 +55,9 @@ class TestAHarvest:
             await apply(lenient, api.url)
             made = await lenient.post(f"{HARVEST}/plans", json={"source": "crossref"}, headers=OPERATOR)
             assert made.status_code == 201, made.text
-            await parts.harvest.executor("executor-1").drain(asyncio.Event())
+            desk = replace(parts.harvest, settings=HarvestSettings(allow_private=True))
+            await desk.executor("executor-1").drain(asyncio.Event())
+            await desk.close()
         plan = await ask(lenient, f"plans/{made.json()['plan']['plan_id']}")
         assert plan["tasks_by_status"] == {"SUCCEEDED": plan["slices"]}
         stored = plan["sums"]["inserted"]

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
+from jsonpath import JSONPath, JSONPathError
 from jsonpath.segments import JSONPathChildSegment
 from jsonpath.selectors import IndexSelector, NameSelector
 
+from penstock.harvest.path_bounds import JSON_PATHS, jsonpath_beyond_bounds
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
-_ENVIRONMENT = JSONPathEnvironment(strict=True)
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -43,11 +43,13 @@ class Path:
     @classmethod
     def compile(cls, key: str, text: str) -> "Path":
         try:
-            compiled = _ENVIRONMENT.compile(text)
+            compiled = JSON_PATHS.compile(text)
         except JSONPathError as error:
             raise path_problem(key, text, str(error.args[0]) if error.args else "it is empty") from error
         if not isinstance(compiled, JSONPath):  # only without strict
             raise path_problem(key, text, "one path, not several")
+        if beyond := jsonpath_beyond_bounds(text, compiled.segments):
+            raise path_problem(key, text, beyond.en)
         lead: list[str | int] = []
         for segment in compiled.segments:
             step = _step(segment)

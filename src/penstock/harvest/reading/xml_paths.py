@@ -9,11 +9,13 @@ from typing import Any
 
 from lxml import etree
 
+from penstock.harvest.path_bounds import xpath_beyond_bounds
 from penstock.harvest.reading.paths import path_problem
 
 _NAME = r"(?:[A-Za-z_][\w.\-]*:)?[A-Za-z_][\w.\-]*"
 _SIMPLE = re.compile(rf"(?:\./)?({_NAME}(?:/{_NAME})*)(?:/@({_NAME}))?")
 _ATTRIBUTE = re.compile(rf"(?:\./)?@({_NAME})")
+_OF_ITEMS = frozenset({"idPath", "updatedAtPath", "versionPath", "deletedPath", "outputFields"})
 _string_value = etree.XPath("string()", smart_strings=False)
 
 
@@ -21,8 +23,10 @@ class XmlPath:
     """`find_all` gives elements, texts, numbers or truth values; `first_text` the text of the first."""
 
     def __init__(self, key: str, text: str, namespaces: dict[str, str]) -> None:
-        try:
-            self._xpath = etree.XPath(text, namespaces=namespaces or None, smart_strings=False)
+        if beyond := xpath_beyond_bounds(text, of_item=key in _OF_ITEMS):
+            raise path_problem(key, text, beyond.en)
+        try:  # without `regexp` a namespace would bring Python's own engine for patterns, which may not end
+            self._xpath = etree.XPath(text, namespaces=namespaces or None, smart_strings=False, regexp=False)
             self._xpath(etree.Element("probe"))  # unknown prefixes and functions show only when a path is used
         except (etree.XPathError, ValueError) as error:
             raise path_problem(key, text, str(error)) from error

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 import jsonpath
 
 from penstock.harvest.compiling.problems import Case, Complaint, Found, Part, Rule
+from penstock.harvest.path_bounds import JSON_PATHS, jsonpath_beyond_bounds, xpath_beyond_bounds
 from penstock.harvest.patterns import PatternUnfit, compile_pattern
 from penstock.harvest.spec import Response, Sections
+from penstock.kernel.errors import Sentence
 
-_JSON = jsonpath.JSONPathEnvironment(strict=True)
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 _PREFIX = re.compile(r"(?<![\w.:-])([A-Za-z_][\w.-]*):(?=[A-Za-z_*])")
+_OF_ITEMS = frozenset({f"response.{name}Path" for name in ("id", "updatedAt", "version", "deleted")})
 _SAMPLE = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
@@ -39,9 +41,18 @@ def _trio(part: Part) -> Iterator[Complaint]:
 
 def _paths(sections: Sections) -> Iterator[Complaint]:
     for key, path in _all_paths(sections):
-        wrong = _xpath(path, sections.response) if sections.response.format == "XML" else _jsonpath(path)
+        is_xml = sections.response.format == "XML"
+        wrong = _xpath(path, sections.response) if is_xml else _jsonpath(path)
         if wrong is not None:
             yield Complaint(key, f"路径 {path} 无法解析：{wrong}", f"the path {path} cannot be read: {wrong}")
+        elif beyond := _beyond_bounds(key, path, is_xml=is_xml):
+            yield Complaint(key, f"路径 {path}：{beyond.zh}", f"the path {path}: {beyond.en}")
+
+
+def _beyond_bounds(key: str, path: str, *, is_xml: bool) -> Sentence | None:
+    if is_xml:
+        return xpath_beyond_bounds(path, of_item=key.startswith("mapping.") or key in _OF_ITEMS)
+    return jsonpath_beyond_bounds(path, getattr(JSON_PATHS.compile(path), "segments", ()))
 
 
 def _all_paths(sections: Sections) -> Iterator[tuple[str, str]]:
@@ -67,7 +78,7 @@ def _jsonpath(path: str) -> str | None:
     if not path.startswith("$"):
         return "a JSONPath begins with $"
     try:
-        _JSON.compile(path)
+        JSON_PATHS.compile(path)
     except jsonpath.JSONPathError as wrong:
         return str(wrong).splitlines()[0]
     return None
@@ -77,7 +88,7 @@ def _xpath(path: str, response: Response) -> str | None:
     from lxml import etree  # large: only who needs it loads it
 
     try:
-        etree.XPath(path, namespaces=response.namespaces or None)
+        etree.XPath(path, namespaces=response.namespaces or None, regexp=False)
     except (etree.XPathError, ValueError, TypeError) as wrong:
         return str(wrong)
     # libxml2 asks for prefixes only when it gets to them, which is too late.

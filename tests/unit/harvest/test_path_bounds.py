@@ -1,0 +1,69 @@
+"""Paths into answers: those that take more time than the answer is long are refused, with what to write instead."""
+
+import pytest
+
+from penstock.harvest.path_bounds import JSON_PATHS, jsonpath_beyond_bounds, xpath_beyond_bounds
+from penstock.harvest.reading.xml_paths import XmlPath
+from penstock.kernel.errors import PenstockError
+
+
+def json_refusal(path: str):
+    return jsonpath_beyond_bounds(path, JSON_PATHS.compile(path).segments)
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "$..*..*", "$..a..b", "$[?@..a]", "$.a[?$.b]", "$.a[?@.b[?@.c]]", "$[*,*][*,*][*,*][*,*]",
+            "$.a[?count(@..*) > 1]", "$." + "a" * 500,
+        ],
+    )  # fmt: skip
+    def test_what_grows_faster_than_the_answer_is_refused(self, path):
+        assert json_refusal(path) is not None
+
+    @pytest.mark.parametrize(
+        "path", ["$", "$.a.b[0]", "$..a", "$..a[*].b", "$['a','b']", "$.a[?@.type == '..?$']", "$[*][*].x", "$.a[-1]"]
+    )
+    def test_the_rest_is_allowed(self, path):
+        assert json_refusal(path) is None
+
+    def test_patterns_are_matched_in_no_time(self):
+        text = "a" * 4_000
+        for pattern, expected in (("a+", 1), ("^(([a-z])+.)+[A-Z]([a-z])+$", 0), ("(", 0)):
+            for function in ("match", "search"):
+                found = JSON_PATHS.findall(f"$[?{function}(@, '{pattern}')]", [text, None, 1])
+                assert len(found) == expected
+
+
+class TestXml:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "//*[//*[//*]]", "//a//b", "a//b", "a[.//b]", "a[../b]", "a[/r/b]", "a[b = /r/c]", "a/following-sibling::*",
+            "preceding::a", "a/ancestor::*", "//*/descendant::*", "a[count(//b) > 1]", "a[ancestor :: b]", "a[.. = 1]",
+            "(a)//b", "*//b", "a" * 501,
+        ],
+    )  # fmt: skip
+    def test_what_grows_faster_than_the_answer_is_refused(self, path):
+        assert xpath_beyond_bounds(path, of_item=False) is not None
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/o:OAI-PMH/*/o:record", "//a", ".//a", ".//dc:title", "/a:feed/a:entry[a:title = '//..']/a:summary",
+            "a | b", "concat(*/D/Y, '-', */D/M)", "(M | B)/PMID", "a[b][c = 1]/@d", "a[last()]", "string(.)", "a/../@x",
+            "/r/a | /r/b", "a[self::b or self::c]", "//a[1] | //b",
+        ],
+    )  # fmt: skip
+    def test_the_rest_is_allowed(self, path):
+        assert xpath_beyond_bounds(path, of_item=False) is None
+
+    def test_a_path_of_an_item_does_not_begin_at_the_root(self):
+        """It would walk the whole answer for each of its items."""
+        assert all(xpath_beyond_bounds(path, of_item=True) for path in ("//a", "/r/a", "concat('x', /r/a)"))
+        assert all(xpath_beyond_bounds(path, of_item=True) is None for path in (".//a", "a/b", "../@x", "a div b"))
+
+    def test_no_namespace_brings_pattern_functions(self):
+        with pytest.raises(PenstockError):
+            XmlPath("idPath", "re:test(., '(a+)+$')", {"re": "http://exslt.org/regular-expressions"})
