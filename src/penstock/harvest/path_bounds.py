@@ -50,7 +50,7 @@ _ABSOLUTE = Sentence(
 class _Search(FilterFunction):
     """`search(text, pattern)` of RFC 9535; false where either is none."""
 
-    arg_types = (ExpressionType.VALUE, ExpressionType.VALUE)
+    arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012  as the base class has it
     return_type = ExpressionType.LOGICAL
 
     def __call__(self, text: object, pattern: object) -> bool:

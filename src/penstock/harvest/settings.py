@@ -38,5 +38,6 @@ class HarvestSettings(SettingsGroup):
     )
     update_limit: PositiveInt = Field(100_000, description="Records that one refresh looks at again, at the most")
     allow_private: bool = Field(
-        False, description="Sources applied over the API may have addresses inside our own network"
+        False,
+        description="Sources applied over the API may lead into our own network; for servers and executors alike",
     )

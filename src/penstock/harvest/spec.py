@@ -212,7 +212,11 @@ class Batching(Section):
 
 
 class Expr(Section):
-    """What templates may do. `${…}` holds a CEL expression over window, page, ids, param and now."""
+    """What templates may do. `${…}` holds a CEL expression over window, page, ids, param and now.
+
+    Without comments, loops (`map`, `filter`, `exists` …), `matches` and bytes; at most 2,048 characters, 50 names and
+    calls. All templates of a file have at most 65,536 characters.
+    """
 
     allowed_functions: tuple[str, ...] = Field(
         ("now", "formatDateTime", "coalesce", "concat", "join", "jsonPath", "urlEncode"),
@@ -224,7 +228,11 @@ class Expr(Section):
 
 
 class Response(Section):
-    """Where things are in an answer: JSONPath (RFC 9535) for JSON, XPath 1.0 for XML."""
+    """Where things are in an answer: JSONPath (RFC 9535) for JSON, XPath 1.0 for XML.
+
+    A path searches the depth (`..`, `//`) once, at its beginning; conditions look downwards. Regular expressions are
+    RE2's: no look-around and no back references, `$` is the very end.
+    """
 
     format: Literal["JSON", "XML"] = Field("JSON", description="Of the answers")
     namespaces: dict[str, str] = Field(default_factory=dict, description="XML: prefix to address")
