@@ -20,6 +20,7 @@ from penstock.api import metrics
 from penstock.api.access import ACCESS, PUBLIC
 from penstock.api.errors import response_of
 from penstock.kernel import error_codes
+from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound
 from penstock.kernel.telemetry.request_ids import request_id
 
@@ -89,6 +90,7 @@ class Edge:
             scope = {**scope, "method": override.upper()}
         name = request_id(Headers(scope=scope).get("x-request-id"))
         scope["state"] = {**scope.get("state", {}), "request_id": name}
+        ON_BEHALF_OF.set(None)
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
         with bound(request_id=name), self._under_way.one_more():
             incoming, answer = _Incoming(receive), _Answer(scope, send)

@@ -19,6 +19,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from penstock.kernel import error_codes, json
 from penstock.kernel.errors import PenstockError
+from penstock.kernel.shares import Shares
 
 Tx = psycopg.AsyncConnection[DictRow]
 
@@ -56,6 +57,7 @@ class Database:
         self, url: str, *, name: str, size: int = 8, wait_seconds: float = 5, stall_seconds: float = 20
     ) -> None:
         self._stall_seconds = stall_seconds
+        self._shares = Shares("database", max(1, size // 2), wait_seconds)
         self._resting_since: WeakKeyDictionary[Tx, float] = WeakKeyDictionary()
         self._pool: AsyncConnectionPool[Tx] = AsyncConnectionPool(
             url,
@@ -102,9 +104,12 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Tx]:
-        """Commits when the block ends, rolls back when it raises. No server: DB_UNAVAILABLE."""
+        """Commits when the block ends, rolls back when it raises. No server: DB_UNAVAILABLE.
+
+        One merchant's requests hold at most half of the pool; more of them wait, then RATE_LIMITED.
+        """
         try:
-            async with self._connection() as connection, connection.transaction():
+            async with self._shares.one_unit(), self._connection() as connection, connection.transaction():
                 yield connection
                 _refuse_failed(connection)
         except psycopg.Error as failure:
