@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 import penstock
 from penstock.api import errors, openapi
+from penstock.api.anonymous import AnonymousLimit
 from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
@@ -33,9 +34,11 @@ from penstock.api.routes import (
     workers,
 )
 from penstock.bootstrap import Parts
+from penstock.kernel.connections import TrustedPeers
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
 from penstock.kernel.telemetry import TraceMiddleware
+from penstock.kernel.telemetry.metrics import Exposition
 
 ROUTERS = (
     uploads.router,  # first, as routes are tried in their order and these are asked for most often
@@ -73,6 +76,8 @@ def create_app(parts: Parts) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.parts = parts
+    app.state.trusted_peers = TrustedPeers()
+    app.state.exposition = Exposition()
     app.state.readiness = _readiness(parts)
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
@@ -81,7 +86,8 @@ def create_app(parts: Parts) -> FastAPI:
     app.state.under_way = UnderWay()
     app.add_middleware(CrossOrigin, origins=parts.settings.runtime.cors_origins)
     app.add_middleware(Edge, under_way=app.state.under_way)
-    app.add_middleware(TraceMiddleware)  # added last, so it is the outer one: our log lines carry its trace
+    app.add_middleware(TraceMiddleware)  # outside of the edge: our log lines carry its trace
+    app.add_middleware(AnonymousLimit)
     setattr(app, "openapi", partial(openapi.describe, app))  # noqa: B010  FastAPI's own way; a method to mypy
     return app
 

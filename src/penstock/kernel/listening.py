@@ -1,9 +1,42 @@
-"""Is a port free? Asked before a server binds it, because servers answer that question with a stack trace."""
+"""HTTP on a port: whether the port is free, and a server that is hard to hold up.
+
+A taken port is asked for before a server binds it, because servers answer that question with a stack trace.
+
+The server speaks HTTP/1.1 only: header blocks of HTTP/2 cost memory for as long as a client likes, and nothing here
+needs it. Headers have to arrive as a whole within `HEADER_SECONDS`, counted from the connection or from the last answer
+on, so silent connections and idle ones end then too.
+"""
 
 import errno
 import socket
+from collections.abc import Callable
+from typing import Any
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
 
 from penstock.kernel.settings import SettingsError
+
+HEADER_SECONDS = 10
+_LARGEST_HEADERS = 64 << 10
+_BACKLOG = 1024
+
+
+def http_server(app: Callable[..., Any], host: str, port: int, *, places: int) -> Server:
+    """A server that is not started yet; it takes `places` connections at once, the others wait in the system."""
+    return Server(
+        app,
+        address=host,
+        port=port,
+        interface=Interfaces.ASGINL,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1000, max_buffer_size=_LARGEST_HEADERS),
+        websockets=False,
+        backlog=_BACKLOG,
+        backpressure=places,
+        log_enabled=False,
+    )
 
 
 def try_listening(host: str, port: int) -> None:

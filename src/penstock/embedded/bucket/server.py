@@ -1,19 +1,22 @@
 """The bucket on a port, until told to stop: then senders are told to come again, and what has come is kept."""
 
 import asyncio
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 import structlog
-from granian.constants import Interfaces
 from granian.server.embed import Server
 
 from penstock.embedded.bucket.app import BucketApp
+from penstock.embedded.bucket.body import Receive
 from penstock.embedded.bucket.faults import Faults
 from penstock.embedded.bucket.keys import SIGNER, prepare_keys
 from penstock.embedded.bucket.ledger import Ledger
 from penstock.embedded.bucket.place import BucketPlace
 from penstock.embedded.bucket.pushing import Pusher
 from penstock.embedded.bucket.quarantine import Quarantine
+from penstock.embedded.bucket.requests import Send
 from penstock.embedded.bucket.sessions import Sessions
 from penstock.embedded.bucket.settings import BucketSettings
 from penstock.embedded.bucket.shelf import Shelf
@@ -22,12 +25,15 @@ from penstock.embedded.bucket.tokens import Tokens
 from penstock.embedded.ports import reachable
 from penstock.kernel.backoff import pause
 from penstock.kernel.clock import Clock, SystemClock
-from penstock.kernel.listening import refuse_taken_port
+from penstock.kernel.connections import ConnectionLimiter, TrustedPeers, limits_of, places_for
+from penstock.kernel.listening import http_server, refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
 
 log = structlog.get_logger(__name__)
-_BACKLOG = 1024
-_CONCURRENT = 4096
+_SHARE, _PLACES = 0.8, 4096  # of the process's descriptors
+_REFUSED = 400
+_PUBLIC_PATHS = ("/health/live", "/oauth2/v3/certs")
+_SECONDS_BETWEEN_SWEEPS = 600.0
 
 
 def bucket_directory(settings: BucketSettings, home: Path) -> Path:
@@ -79,10 +85,14 @@ class BucketServer:
 
     async def _serve(self, app: BucketApp, sessions: Sessions, stop: asyncio.Event) -> None:
         runtime = self._runtime
-        server = Server(
-            app, address=runtime.host, port=runtime.bucket_port, interface=Interfaces.ASGINL, websockets=False,
-            backlog=_BACKLOG, backpressure=_CONCURRENT, log_enabled=False,
-        )  # fmt: skip
+        places = places_for(_SHARE, _PLACES)
+        limiter = ConnectionLimiter("bucket", runtime.bucket_port, limits_of(runtime, places))
+        server = http_server(_Trusting(app, limiter.trusted), runtime.host, runtime.bucket_port, places=places)
+        with limiter.running():
+            await self._run_server(server, app, sessions, stop)
+
+    async def _run_server(self, server: Server, app: BucketApp, sessions: Sessions, stop: asyncio.Event) -> None:
+        runtime = self._runtime
         serving = asyncio.create_task(server.serve(), name="bucket server")
         stopping = asyncio.create_task(stop.wait(), name="bucket stop")
         log.info("bucket.listening", host=runtime.host, port=runtime.bucket_port)
@@ -100,6 +110,21 @@ class BucketServer:
         finally:
             stopping.cancel()
         log.info("bucket.stopped")
+
+
+class _Trusting:
+    """Trusts a connection over which a request has succeeded that needed a signature, a token or a session."""
+
+    def __init__(self, app: BucketApp, trusted: TrustedPeers) -> None:
+        self._app, self._trusted = app, trusted
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            if message.get("status", _REFUSED) < _REFUSED and scope["path"] not in _PUBLIC_PATHS:
+                self._trusted.trust(*scope["client"])
+            await send(message)
+
+        await self._app(scope, receive, noting)
 
 
 def _load(shelf: Shelf, ledger: Ledger, sessions: Sessions) -> None:
