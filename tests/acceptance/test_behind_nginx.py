@@ -2,9 +2,11 @@
 
 import json
 import secrets
+import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -109,6 +111,31 @@ class TestTheFile:
         assert head["Host"] == f"127.0.0.1:{nginx.port}"
         assert (head["X-Forwarded-For"], head["X-Forwarded-Proto"]) == ("127.0.0.1", "http")
         assert head["Connection"] is None  # it may be used again
+
+    def test_what_watches_is_closed_from_outside(self, tmp_path: Path):
+        with Recorder() as recorder, Nginx(tmp_path, recorder.server_port, recorder.server_port) as nginx:
+            for path in ("/metrics", "/health"):
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    urllib.request.urlopen(nginx.address + path, timeout=10)
+            for path in ("/health/live", "/health/ready"):
+                urllib.request.urlopen(nginx.address + path, timeout=10).close()
+            assert len(recorder.heads) == 2
+
+    def test_one_address_has_only_so_many_connections(self, tmp_path: Path):
+        with Recorder() as recorder, Nginx(tmp_path, recorder.server_port, recorder.server_port) as nginx:
+            half = [socket.create_connection(("127.0.0.1", nginx.port)) for _ in range(201)]
+            for one in half:  # nginx counts a connection from the end of its headers on
+                one.sendall(b"POST /api/v1/uploads HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+            with pytest.raises(urllib.error.HTTPError, match="429"):
+                until_refused(nginx)
+            for one in half:
+                one.close()
+
+
+def until_refused(nginx: Nginx) -> None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        urllib.request.urlopen(nginx.address + "/health/live", timeout=10).close()
 
 
 class Recorder(ThreadingHTTPServer):

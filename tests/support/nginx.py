@@ -20,7 +20,7 @@ _AROUND = """
 daemon off;
 worker_processes 2;
 pid {here}/nginx.pid;
-events {{ worker_connections 256; }}
+events {{ worker_connections 1024; }}
 http {{
     log_format ours '$request_method $uri $status $upstream_addr';
     access_log {here}/access.log ours;

@@ -1,6 +1,9 @@
 """The description of the API: what FastAPI finds, plus who may call and every error a call can end in."""
 
+import asyncio
+import hashlib
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,7 +14,7 @@ from penstock.api import examples
 from penstock.api.access import ACCESS, UNCOUNTED
 from penstock.api.errors import ErrorBody, body_of
 from penstock.api.http_status import status_of
-from penstock.kernel import error_codes
+from penstock.kernel import error_codes, json
 from penstock.kernel.errors import ErrorCode, Language
 
 _MARK = "x-error-codes"
@@ -30,6 +33,27 @@ _ABOUT = (
 def may_fail_with(*found: ErrorCode) -> dict[str, Any]:
     """For a route's `openapi_extra`: codes of its own, besides those that follow from its shape."""
     return {_MARK: [code.code for code in found]}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The description as it is sent, and the tag by which a client asks whether it has changed."""
+
+    body: bytes
+    tag: str
+
+
+async def published(app: FastAPI) -> Description:
+    """Made once, in a thread: half a megabyte takes a second to put together."""
+    if not hasattr(app.state, "description"):
+        app.state.description = asyncio.ensure_future(asyncio.to_thread(_publish, app))
+    found: Description = await asyncio.shield(app.state.description)
+    return found
+
+
+def _publish(app: FastAPI) -> Description:
+    body = json.dump_bytes(app.openapi())
+    return Description(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Health: what it says while things are well, away, frozen or out of date."""
 
 import asyncio
+import threading
 import time
 
 import httpx
@@ -24,6 +25,7 @@ from penstock.kernel.health import (
     store_check,
 )
 from penstock.kernel.redis import connect
+from penstock.kernel.telemetry import metrics
 
 
 class TestHealthy:
@@ -40,7 +42,8 @@ class TestHealthy:
         answer = await client.get("/health/ready")
         assert (answer.status_code, set(answer.json()["components"])) == (200, {"database", "schema"})
 
-    async def test_metrics_count_by_route_template(self, client):
+    async def test_metrics_count_by_route_template(self, app, client, monkeypatch):
+        monkeypatch.setattr(app.state, "exposition", metrics.Exposition())  # none that is shared
         await client.get("/docs/nothing-1")
         await client.get("/docs/nothing-2")
         await client.get("/no/such/place")
@@ -173,3 +176,24 @@ async def _seconds_until(app, status: str) -> float:
 async def _get(app, path):
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://penstock.test") as client:
         return await client.get(path)
+
+
+class TestTheCostOfMetrics:
+    async def test_one_answer_is_shared_for_a_second_and_made_off_the_event_loop(self, app, client, monkeypatch):
+        made = []
+
+        def slow() -> bytes:
+            made.append(threading.current_thread())
+            time.sleep(0.2)
+            return b"gateway_request_total 1.0\n"
+
+        monkeypatch.setattr(metrics, "exposition", slow)
+        monkeypatch.setattr(app.state, "exposition", metrics.Exposition())
+        asking = [asyncio.create_task(client.get("/metrics")) for _ in range(20)]
+        assert (await client.get("/health/live")).status_code == 200
+        assert not any(one.done() for one in asking)
+        assert {(await one).content for one in asking} == {b"gateway_request_total 1.0\n"}
+        await client.get("/metrics")
+        assert len(made) == 1
+        assert made[0] is not threading.main_thread()
+        app.state.exposition.close()

@@ -34,6 +34,14 @@ class TestTheDescription:
             assert operation["security"] == [{"bearer": []}]
             assert {"401", "403", "500"} <= set(operation["responses"])
 
+    async def test_it_is_written_once_and_not_sent_to_who_has_it(self, client):
+        first = await client.get("/openapi.json")
+        again = await client.get("/openapi.json", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == first.headers["etag"]
+        changed = await client.get("/openapi.json", headers={"If-None-Match": '"other"'})
+        assert (changed.status_code, changed.content) == (200, first.content)
+
     async def test_errors_have_our_shape_with_examples(self, client):
         document = (await client.get("/openapi.json")).json()
         answer = document["paths"]["/api/v1/session"]["post"]["responses"]["401"]["content"]["application/json"]

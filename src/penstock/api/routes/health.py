@@ -10,6 +10,7 @@ from starlette.requests import Request
 import penstock
 from penstock.api import examples
 from penstock.api.guard import GuardedRoute
+from penstock.api.large_answer import LargeAnswer
 from penstock.kernel.health import ComponentStatus, Health, HealthStatus, Report
 from penstock.kernel.telemetry import metrics
 
@@ -96,9 +97,10 @@ async def read_readiness(readiness: Annotated[Health, Depends(_readiness)], resp
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"example": "gateway_heartbeat_reported_total 42.0\n"}}}},
 )
-async def read_metrics() -> Response:
-    """Of this process, or of all roles on this machine where `penstock up` runs them together."""
-    return Response(metrics.exposition(), headers={"content-type": metrics.CONTENT_TYPE})
+async def read_metrics(request: Request) -> Response:
+    """Of this process, or of all roles on this machine where `penstock up` runs them together; up to a second old."""
+    exposition: metrics.Exposition = request.app.state.exposition
+    return LargeAnswer(await exposition.read(), headers={"content-type": metrics.CONTENT_TYPE})
 
 
 def _answer(report: Report, response: Response) -> HealthAnswer:

@@ -2,15 +2,16 @@
 
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.requests import Request
 
-from penstock.api import pages
+from penstock.api import openapi, pages
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, visitor
+from penstock.api.large_answer import LargeAnswer
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
 from penstock.kernel.errors import Language, PenstockError
@@ -52,14 +53,17 @@ async def show_docs_asset(asset: str) -> Response:
         return Response(pages.read(asset), media_type=_OURS[asset])
     if asset in _SWAGGER:
         headers = {"Cache-Control": "public, max-age=86400"}
-        return Response(_swagger_file(asset), media_type=_SWAGGER[asset], headers=headers)
+        return LargeAnswer(_swagger_file(asset), media_type=_SWAGGER[asset], headers=headers)
     raise PenstockError(error_codes.ROUTE_NOT_FOUND)
 
 
 @router.get("/openapi.json")
 async def show_description(request: Request) -> Response:
-    description: dict[str, Any] = request.app.openapi()
-    return JSONResponse(description)
+    description = await openapi.published(request.app)
+    headers = {"ETag": description.tag, "Cache-Control": "no-cache"}
+    if description.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return LargeAnswer(description.body, media_type="application/json", headers=headers)
 
 
 @cache
