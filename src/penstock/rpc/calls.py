@@ -1,14 +1,16 @@
 """The outermost layer of every gRPC call, as the edge is of HTTP.
 
 It names the call, goes on with the caller's trace, asks who it is and whether they may before the message is even
-parsed, and turns what went wrong into a status. What nobody expected is logged once; the client never sees a stack
+read, and turns what went wrong into a status. What nobody expected is logged once; the client never sees a stack
 trace. A call that its client gave up is cut off where it stands: transactions roll back.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -18,17 +20,21 @@ from opentelemetry.trace import Span, SpanKind
 
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
+from penstock.kernel.connections import TrustedPeers, peer_of_grpc
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.identity.access import Roles, require
 from penstock.kernel.language import preferred
+from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound, continued
 from penstock.kernel.telemetry.request_ids import request_id
 from penstock.rpc import metrics
+from penstock.rpc.messages import NoMessage, read_message
 from penstock.rpc.metadata import Metadata, caller_of
 from penstock.rpc.status import DETAILS, described, message_of, status_of
 
 log = structlog.get_logger(__name__)
+MOST_PER_MERCHANT = 100  # calls under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +57,31 @@ class Calls:
     parts: Parts
     service: str
     methods: Mapping[str, Method]
+    trusted: TrustedPeers
+    under_way: Counter[str] = field(default_factory=Counter)  # calls by merchant
 
     def handlers(self) -> Any:
         made = {name: self._handler(f"{self.service}/{name}", method) for name, method in self.methods.items()}
         return grpc.method_handlers_generic_handler(self.service, made)
 
     def _handler(self, name: str, method: Method) -> Any:
-        async def answered(message: bytes, context: Any) -> Any:
-            return await self._answered(name, method, message, context)
+        async def answered(_messages: Any, context: Any) -> Any:
+            return await self._answered(name, method, context)
 
-        return grpc.unary_unary_rpc_method_handler(answered, request_deserializer=None, response_serializer=_serialised)
+        return grpc.stream_unary_rpc_method_handler(answered, response_serializer=_serialised)
 
-    async def _answered(self, name: str, method: Method, message: bytes, context: Any) -> Any:
+    async def _answered(self, name: str, method: Method, context: Any) -> Any:
         metadata = Metadata(context.invocation_metadata())
         called = request_id(metadata.first("x-request-id"))
         started, code = time.perf_counter(), grpc.StatusCode.CANCELLED
+        ON_BEHALF_OF.set(None)
         structlog.contextvars.clear_contextvars()
         try:
             with (
                 continued(metadata.first("traceparent"), name, kind=SpanKind.SERVER, rpc_system="grpc") as span,
                 bound(request_id=called),
             ):
-                outcome = await self._outcome(name, method, (message, metadata), context)
+                outcome = await self._outcome(name, method, metadata, context)
                 code = _code_of(outcome)
                 _note(span, code)
             return await self._said(outcome, metadata, called, context)
@@ -80,14 +89,16 @@ class Calls:
             metrics.CALLS.labels(name, code.name).inc()
             metrics.DURATION.labels(name).observe(time.perf_counter() - started)
 
-    async def _outcome(self, name: str, method: Method, sent: tuple[bytes, Metadata], context: Any) -> Any:
+    async def _outcome(self, name: str, method: Method, metadata: Metadata, context: Any) -> Any:
         """The answer, or what stands for one."""
-        message, metadata = sent
         limit = asyncio.timeout(context.time_remaining())
         try:
             async with limit:
                 caller = await self._admitted(metadata, method)
-                return await method.answer(caller, _parsed(method, message))
+                if (peer := peer_of_grpc(context.peer())) is not None:
+                    self.trusted.trust(*peer)
+                with self._one_of(caller.merchant_id):
+                    return await method.answer(caller, await _read(method, context))
         except PenstockError as refused:
             return refused
         except TimeoutError:
@@ -102,10 +113,24 @@ class Calls:
         parts = self.parts
         trusting = parts.settings.runtime.grpc_trust_metadata
         caller = await caller_of(metadata, parts.identity, trusting=trusting)
+        ON_BEHALF_OF.set(caller.merchant_id)
         structlog.contextvars.bind_contextvars(user_id=caller.user_id, merchant_id=caller.merchant_id)
         require(caller, method.roles)
         await parts.limits.one_call(caller.merchant_id)
         return caller
+
+    @contextmanager
+    def _one_of(self, merchant_id: str) -> Iterator[None]:
+        """Counts a call of a merchant. RATE_LIMITED when too many are under way: others shall have places too."""
+        if self.under_way[merchant_id] >= MOST_PER_MERCHANT:
+            raise PenstockError(error_codes.RATE_LIMITED, scope="calls at once", retry_after=1.0)
+        self.under_way[merchant_id] += 1
+        try:
+            yield
+        finally:
+            self.under_way[merchant_id] -= 1
+            if not self.under_way[merchant_id]:
+                del self.under_way[merchant_id]
 
     async def _said(self, outcome: Any, metadata: Metadata, called: str, context: Any) -> Any:
         named = ("x-request-id", called)
@@ -125,9 +150,11 @@ def _code_of(outcome: Any) -> grpc.StatusCode:
     return status_of(outcome.code) if isinstance(outcome, PenstockError) else grpc.StatusCode.OK
 
 
-def _parsed(method: Method, message: bytes) -> Any:
+async def _read(method: Method, context: Any) -> Any:
     try:
-        return method.reads.FromString(message)
+        return method.reads.FromString(await read_message(context))
+    except NoMessage as missing:
+        raise PenstockError(error_codes.REQUEST_INVALID, reason=str(missing)) from None
     except DecodeError as wrong:
         reason = "it is not a message of this kind"
         raise PenstockError(error_codes.REQUEST_INVALID, reason=reason) from wrong

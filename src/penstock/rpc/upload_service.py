@@ -3,6 +3,7 @@
 from typing import Any
 
 from penstock.bootstrap import Parts
+from penstock.kernel.connections import TrustedPeers
 from penstock.kernel.identity import Caller
 from penstock.kernel.identity.access import SENDING, SIGNED_IN
 from penstock.rpc.calls import Calls, Method
@@ -13,7 +14,9 @@ from penstock.uploads.direct.queries import get_upload
 SERVICE: str = wire.DESCRIPTOR.services_by_name["UploadService"].full_name
 
 
-def upload_calls(parts: Parts) -> Calls:
+def upload_calls(parts: Parts, trusted: TrustedPeers | None = None) -> Calls:
+    """The calls; `trusted` is told of the connections over which signed-in ones come."""
+
     async def init(caller: Caller, asked: Any) -> Any:
         return await _init(parts, caller, asked)
 
@@ -24,7 +27,7 @@ def upload_calls(parts: Parts) -> Calls:
         "InitResumableUpload": Method(SENDING, wire.InitResumableUploadRequest, init),
         "GetUpload": Method(SIGNED_IN, wire.GetUploadRequest, look),
     }
-    return Calls(parts, SERVICE, methods)
+    return Calls(parts, SERVICE, methods, trusted or TrustedPeers())
 
 
 async def _init(parts: Parts, caller: Caller, asked: Any) -> Any:

@@ -54,6 +54,19 @@ class TestHealth:
 
 
 class TestReflection:
+    @pytest.fixture
+    async def parts(self, database, redis_client, keys):
+        async with edge_parts(database, redis_client, keys, grpc_reflection=True) as made:
+            yield made
+
+    async def test_it_is_off_unless_a_setting_says_so(self, database, redis_client, keys):
+        async with edge_parts(database, redis_client, keys) as parts, running(parts) as (channel, _):
+            stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+            call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call.read()
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
     async def test_the_services_are_listed(self, parts):
         async with running(parts) as (channel, _):
             stub = reflection_pb2_grpc.ServerReflectionStub(channel)
