@@ -56,6 +56,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 0.5  # seconds between two looks
 _SHARE_OF_TIME, _SHARE_WHEN_FULL = 0.1, 0.25  # that looking takes at the most
 _SECONDS_BETWEEN_WARNINGS = 10.0
 _UNREAD_SECONDS = 30  # a peer that takes nothing of an answer for so long is gone to us
+_UNSENT_BYTES = 128 << 10
 _BODY_BYTES = 64 << 10  # who has sent so much sends a body, and is closed last
 _BYTES_RECEIVED = struct.Struct("=128xQ")  # in Linux's tcp_info
 _DESCRIPTORS_KEPT = 1024  # for files, databases and the like
@@ -216,7 +217,7 @@ class ConnectionLimiter:
             return None
         peer = _address(_LIBC.getpeername, descriptor)
         if peer is None:
-            _end_unread_answers(descriptor)
+            _bound_unread_answers(descriptor)
         return peer
 
     def _close_excess(self, strangers: list[_Connection], now: float) -> int:
@@ -312,9 +313,14 @@ def _address(ask: Callable[..., int], descriptor: int) -> Peer | None:
     return None
 
 
-def _end_unread_answers(descriptor: int) -> None:
-    """Has the system end connections whose client reads nothing of its answer: they inherit it from a listener."""
+def _bound_unread_answers(descriptor: int) -> None:
+    """Has the system keep little for clients that read nothing of their answer, and end their connections.
+
+    Connections inherit it from a listener. 600 unread answers of 1.5 MB each filled the memory that the system has for
+    sockets, and everybody's connections stood still.
+    """
     with contextlib.suppress(OSError), _duplicate(descriptor) as ours:
+        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_SECONDS * 1000)
 
 

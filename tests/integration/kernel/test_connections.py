@@ -1,5 +1,6 @@
 """The limits on connections of a port, on real sockets of this process."""
 
+import contextlib
 import socket
 from collections.abc import Iterator
 
@@ -102,11 +103,18 @@ class TestThePort:
         assert all(map(is_open, clients))
         other.close()
 
-    def test_an_answer_that_nobody_reads_ends_by_itself(self, port: Port):
+    def test_an_answer_that_nobody_reads_costs_little_and_ends_by_itself(self, port: Port):
         port.limiter().sweep()
         port.connect()
-        inherited = port.accepted[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        assert inherited == 30_000
+        server = port.accepted[0]
+        server.setblocking(False)
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while sent < 64 << 20:
+                sent += server.send(bytes(64 << 10))
+        unread_by_client = port.clients[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        assert sent < unread_by_client + (256 << 10)
+        assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
 
 
 class TestOneAddress:
