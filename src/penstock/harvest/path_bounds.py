@@ -1,8 +1,8 @@
 """Which paths into answers may be written: those whose time is linear in the answer.
 
-JSONPath and XPath can say more than that: `$..*..*..*` and `//*[//*[//*]]` visit each value once for every value that
-holds it, so that an answer of a few kilobytes takes hours, and neither library can be stopped at a limit. So a path
-searches the depth once and at its beginning, a condition looks downwards from where it stands, and an item's path
+JSONPath and XPath can say more than that: `a/following-sibling::*` takes 15 s in an answer of 4,000 elements and eight
+times that in one of twice the size, `$..*..*..*` goes over values again and again, and neither library can be stopped
+at a limit. So a path searches the depth once and at its beginning, a condition looks downwards, and an item's path
 begins at the item. Patterns in JSONPath run in RE2. Still more than linear, and allowed: an XPath union, which compares
 its results with each other.
 """
