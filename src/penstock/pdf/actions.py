@@ -1,19 +1,18 @@
 """Finds what a PDF may do beyond being read: scripts, actions that leave the file, files within the file.
 
 Every object of the file is looked at, whether a page leads to it or not: readers disagree about which objects are
-in use (updates, repairs), so what is unreachable for us may run elsewhere. qpdf writes each object out with
-plain names, object streams and escapes undone; a search over that text picks the few that are then walked.
-Values are judged as the structures they are, so the word /JavaScript in a text, or as the name of a font, is none.
+in use (updates, repairs), so what is unreachable for us may run elsewhere. A search over the text of an object picks
+the few that are then parsed. Values are judged as the structures they are, so the word /JavaScript in a text, or as
+the name of a font, is none. Where a reference may lead to several objects, because the file holds several of that
+number, each of them counts: one that is bad is enough.
 """
 
 import re
-from collections.abc import Iterator
-
-from pikepdf import Array, Dictionary, Object, Stream, String
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from penstock.pdf import codes
-from penstock.pdf.findings import Notes
-from penstock.pdf.reading import dictionary_of, elements_of, name_of, text_of
+from penstock.pdf.syntax import Either, Name, Reference, Stream, Value
 from penstock.pdf.xfa import scripts_in_xfa
 
 # /URI followed by a name, an end or an ordinary address is the most common thing of all, and harmless.
@@ -25,29 +24,29 @@ _WORTH_A_LOOK = re.compile(
 # Of two values of one key qpdf keeps the last, and never shows us the other.
 DECISIVE_KEYS = {"/A", "/AA", "/AcroForm", "/Annots", "/EF", "/JS", "/Names", "/Next", "/OpenAction", "/S", "/XFA"}
 _KEYS = {
-    "/S", "/JS", "/URI", "/OpenAction", "/AA", "/EF", "/EmbeddedFiles", "/F", "/UF", "/FS", "/Ref", "/JavaScript",
-    "/OnInstantiate", "/XFA",
+    "S", "JS", "URI", "OpenAction", "AA", "EF", "EmbeddedFiles", "F", "UF", "FS", "Ref", "JavaScript",
+    "OnInstantiate", "XFA",
 }  # fmt: skip
 # An action without its operand does nothing; a structure type may bear the same name in the same key.
 _OPERANDS = {
-    "/JavaScript": ("/JS",),
-    "/RichMediaExecute": ("/CMD", "/TA"),
-    "/Launch": ("/F", "/Win", "/Mac", "/Unix"),
-    "/SubmitForm": ("/F",),
-    "/ImportData": ("/F",),
-    "/GoToR": ("/F", "/D"),
-    "/GoToE": ("/F", "/D", "/T"),
-    "/Thread": ("/F",),
+    "JavaScript": ("JS",),
+    "RichMediaExecute": ("CMD", "TA"),
+    "Launch": ("F", "Win", "Mac", "Unix"),
+    "SubmitForm": ("F",),
+    "ImportData": ("F",),
+    "GoToR": ("F", "D"),
+    "GoToE": ("F", "D", "T"),
+    "Thread": ("F",),
 }
 _CODES = {
-    "/JavaScript": codes.JAVASCRIPT,
-    "/RichMediaExecute": codes.JAVASCRIPT,
-    "/Launch": codes.LAUNCH,
-    "/SubmitForm": codes.SUBMIT,
-    "/ImportData": codes.REMOTE,
-    "/GoToR": codes.REMOTE,
-    "/GoToE": codes.REMOTE,
-    "/Thread": codes.REMOTE,
+    "JavaScript": codes.JAVASCRIPT,
+    "RichMediaExecute": codes.JAVASCRIPT,
+    "Launch": codes.LAUNCH,
+    "SubmitForm": codes.SUBMIT,
+    "ImportData": codes.REMOTE,
+    "GoToR": codes.REMOTE,
+    "GoToE": codes.REMOTE,
+    "Thread": codes.REMOTE,
 }
 # Of the web, of programs in which people talk to each other, and words that people type before an address.
 _ORDINARY_SCHEMES = {
@@ -56,62 +55,174 @@ _ORDINARY_SCHEMES = {
     "email", "e-mail", "mail", "phone", "mobile", "web", "website", "url",
 }  # fmt: skip
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):")
-_SYSTEMS = ("/F", "/UF", "/DOS", "/Mac", "/Unix")
-_BY_CLICK = {"/U", "/D"}  # mouse button up and down
+_SYSTEMS = ("F", "UF", "DOS", "Mac", "Unix")
+_BY_CLICK = {"U", "D"}  # mouse button up and down
 _CHAIN = 1000
+_MOST_VALUES = 1000
+
+
+class Finding(NamedTuple):
+    """Something that speaks against the file, and where within the object it is."""
+
+    code: str
+    path: str
+    detail: str
+
+
+class TooManyValues(Exception):
+    """A reference that may lead to more objects than can be looked at."""
+
+
+class Judge:
+    """Looks for actions in objects of one file.
+
+    `resolve` gives everything that a reference may lead to. With `is_part` an object may be known from its middle on:
+    an action counts without the operand that could stand before.
+    """
+
+    def __init__(self, resolve: Callable[[Reference], Sequence[Value]], *, is_part: bool = False) -> None:
+        self._resolve = resolve
+        self._is_part = is_part
+
+    def find_actions(self, holder: Value) -> Iterator[Finding]:
+        """Walk one indirect object; what it refers to is visited on its own."""
+        waiting: list[tuple[Value, str]] = [(holder, "")]
+        while waiting:
+            value, path = waiting.pop()
+            if isinstance(value, list):
+                waiting += [(each, f"{path}[{index}]") for index, each in enumerate(value)]
+            elif isinstance(value, Either):
+                waiting += [(each, path) for each in value.values]
+            elif isinstance(value, dict | Stream):
+                is_stream = isinstance(value, Stream)
+                held = value.held if isinstance(value, Stream) else value
+                for code, detail in self._judged(held, is_stream=is_stream):
+                    yield Finding(code, path, detail)
+                waiting += [(each, f"{path}/{key}") for key, each in held.items()]
+
+    def may_be(self, value: Value) -> list[Value]:
+        """What a value is, or what it may be where readers see different objects."""
+        found: list[Value] = []
+        waiting, left = [value], _MOST_VALUES
+        seen: set[Reference] = set()
+        while waiting:
+            left -= 1
+            if not left:
+                raise TooManyValues
+            each = waiting.pop()
+            if isinstance(each, Either):
+                waiting += each.values
+            elif isinstance(each, Reference):
+                if each not in seen:
+                    seen.add(each)
+                    waiting += self._resolve(each)
+            elif each is not None:
+                found.append(each)
+        return found
+
+    def _names(self, value: Value) -> set[str]:
+        return {str(each) for each in self.may_be(value) if isinstance(each, Name)}
+
+    def _texts(self, value: Value) -> list[str]:
+        return [text_of(each) for each in self.may_be(value) if isinstance(each, bytes)]
+
+    def _dictionaries(self, value: Value) -> list[dict[str, Value]]:
+        return [each for each in self.may_be(value) if isinstance(each, dict)]
+
+    def _judged(self, held: dict[str, Value], *, is_stream: bool) -> Iterator[tuple[str, str]]:
+        if _KEYS.isdisjoint(held):
+            return
+        yield from self._own_action(held)
+        yield from self._automatic_links(held)
+        yield from self._files(held, is_stream=is_stream)
+        if self._tree_has_entries(held.get("JavaScript")):
+            yield codes.JAVASCRIPT, "scripts of the document"
+        if any(isinstance(each, Stream | bytes) for each in self.may_be(held.get("OnInstantiate"))):
+            yield codes.JAVASCRIPT, "a script of a 3D picture"
+        for each in self.may_be(held.get("XFA")):
+            packets = each if isinstance(each, list) else [each]
+            streams = [
+                [one for one in self.may_be(packet) if isinstance(one, Stream)]
+                for packet in packets
+                if not isinstance(packet, bytes)  # in an array, the packets' names
+            ]
+            yield from scripts_in_xfa([each for each in streams if each], self.may_be)
+
+    def _own_action(self, held: dict[str, Value]) -> Iterator[tuple[str, str]]:
+        kinds = self._names(held.get("S"))
+        for kind in sorted(kinds & _OPERANDS.keys()):
+            # By reference it counts even if it leads nowhere for us.
+            if self._is_part or any(each in held for each in _OPERANDS[kind]):
+                yield _CODES[kind], f"action {kind}"
+        scripts = [] if "JavaScript" in kinds else self.may_be(held.get("JS"))
+        named = bool(kinds) or self._is_part
+        if any(isinstance(each, bytes) or (isinstance(each, Stream) and named) for each in scripts):
+            yield codes.JAVASCRIPT, f"a script in an action {max(kinds, default='')}".rstrip()
+        if "URI" in kinds or self._is_part:
+            for address in self._texts(held.get("URI")):
+                yield from _judged_address(address)
+        for base in self._dictionaries(held.get("URI")):
+            for address in self._texts(base.get("Base")):
+                yield from _judged_address(address)
+
+    def _automatic_links(self, held: dict[str, Value]) -> Iterator[tuple[str, str]]:
+        """Addresses that are opened without a click."""
+        starts = [held.get("OpenAction")]
+        for additional in self._dictionaries(held.get("AA")):
+            starts += [each for key, each in additional.items() if key not in _BY_CLICK]
+        for start in starts:
+            for action in self._chain(start):
+                if "URI" in self._names(action.get("S")):
+                    yield codes.URI, f"opens {max(self._texts(action.get('URI')), default='')} by itself"
+
+    def _chain(self, start: Value) -> Iterator[dict[str, Value]]:
+        """An action and those that follow it, in any order; bounded, as they may form a circle."""
+        waiting, left = [start], _CHAIN
+        while waiting and left:
+            left -= 1
+            for action in self._dictionaries(waiting.pop())[:left]:
+                yield action
+                for after in self.may_be(action.get("Next")):
+                    waiting += after[:left] if isinstance(after, list) else [after]
+
+    def _files(self, held: dict[str, Value], *, is_stream: bool) -> Iterator[tuple[str, str]]:
+        named = [text for key in ("F", "UF") for text in self._texts(held.get(key))]
+        if any(self._has_files(each) for each in self._dictionaries(held.get("EF"))):
+            yield codes.EMBEDDED_FILE, max(named, default="")
+        if self._tree_has_entries(held.get("EmbeddedFiles")):
+            yield codes.EMBEDDED_FILE, "files of the document"
+        if is_stream and any(isinstance(each, bytes | dict) for each in self.may_be(held.get("F"))):
+            yield codes.REMOTE, "a stream whose data is in another file"
+        if is_stream and any("F" in each for each in self._dictionaries(held.get("Ref"))):
+            yield codes.REMOTE, "content of another file"
+        if any(each.startswith("\\\\") for each in named):
+            yield codes.REMOTE, f"a file at {max(named)}"
+        if any(named) and "URL" in self._names(held.get("FS")):
+            yield codes.REMOTE, f"data from {max(named)}"
+
+    def _has_files(self, embedded: dict[str, Value]) -> bool:
+        """Whether a stream stands under the name of a system; a font may be called EF too, and has none there."""
+        return any(isinstance(one, Stream) for key in _SYSTEMS for one in self.may_be(embedded.get(key)))
+
+    def _tree_has_entries(self, tree: Value) -> bool:
+        return any(
+            isinstance(each, list) and each
+            for node in self._dictionaries(tree)
+            for key in ("Names", "Kids")
+            for each in self.may_be(node.get(key))
+        )
 
 
 def worth_a_look(text: bytes) -> bool:
-    """Whether an object, written out, can hold anything that `find_actions` would report."""
+    """Whether an object, as qpdf writes it out, can hold anything that a `Judge` would report."""
     return _WORTH_A_LOOK.search(text) is not None
 
 
-def find_actions(holder: Object, place: str, notes: Notes) -> None:
-    """Walk one indirect object; what it refers to is visited on its own."""
-    waiting: list[tuple[object, str]] = [(holder, "")]
-    while waiting:
-        value, path = waiting.pop()
-        if isinstance(value, Array):
-            waiting += [(each, f"{path}[{index}]") for index, each in enumerate(value) if _is_direct(each)]
-            continue
-        held = dictionary_of(value)
-        if held is None:
-            continue
-        for code, detail in _judged(held, is_stream=isinstance(value, Stream)):
-            notes.add(code, f"{place} {path}".rstrip(), detail)
-        waiting += [(each, path + key) for key, each in held.items() if _is_direct(each)]
-
-
-def _is_direct(value: object) -> bool:
-    return isinstance(value, Array | Dictionary) and not (isinstance(value, Object) and value.is_indirect)
-
-
-def _judged(held: Object, *, is_stream: bool) -> Iterator[tuple[str, str]]:
-    if _KEYS.isdisjoint(held.keys()):
-        return
-    yield from _own_action(held)
-    yield from _automatic_links(held)
-    yield from _files(held, is_stream=is_stream)
-    if _tree_has_entries(held.get("/JavaScript")):
-        yield codes.JAVASCRIPT, "scripts of the document"
-    if isinstance(held.get("/OnInstantiate"), Stream | String):
-        yield codes.JAVASCRIPT, "a script of a 3D picture"
-    if isinstance(held.get("/XFA"), Stream | Array):
-        yield from scripts_in_xfa(held.get("/XFA"))
-
-
-def _own_action(held: Object) -> Iterator[tuple[str, str]]:
-    kind, script = name_of(held, "/S"), held.get("/JS")
-    if kind in _OPERANDS:
-        if any(each in held for each in _OPERANDS[kind]):
-            yield _CODES[kind], f"action {kind[1:]}"
-    elif isinstance(script, String) or (isinstance(script, Stream) and kind):
-        yield codes.JAVASCRIPT, f"a script in an action {kind[1:]}".rstrip()
-    if kind == "/URI":
-        yield from _judged_address(text_of(held.get("/URI")))
-    base = held.get("/URI")
-    if isinstance(base, Dictionary):
-        yield from _judged_address(text_of(base.get("/Base")))
+def text_of(data: bytes) -> str:
+    """A string as a reader would show it."""
+    if data.startswith((b"\xfe\xff", b"\xff\xfe")):
+        return data.decode("utf-16", errors="replace")
+    return data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
 
 
 def _judged_address(address: str) -> Iterator[tuple[str, str]]:
@@ -127,54 +238,3 @@ def _judged_address(address: str) -> Iterator[tuple[str, str]]:
         yield codes.JAVASCRIPT, f"a link to {plain}"
     elif scheme[1].lower() not in _ORDINARY_SCHEMES:
         yield codes.URI, f"a link to {plain}"
-
-
-def _automatic_links(held: Object) -> Iterator[tuple[str, str]]:
-    """Addresses that are opened without a click."""
-    starts = [held.get("/OpenAction")]
-    additional = held.get("/AA")
-    if isinstance(additional, Dictionary):
-        starts += [each for key, each in additional.items() if key not in _BY_CLICK]
-    for start in starts:
-        for action in _chain(start):
-            if name_of(action, "/S") == "/URI":
-                yield codes.URI, f"opens {text_of(action.get('/URI'))} by itself"
-
-
-def _chain(start: object) -> Iterator[Object]:
-    """An action and those that follow it, in any order; bounded, as they may form a circle."""
-    waiting, left = [start], _CHAIN
-    while waiting and left:
-        left -= 1
-        action = waiting.pop()
-        if isinstance(action, Dictionary):
-            yield action
-            waiting += list(elements_of(action.get("/Next")))[:left]
-
-
-def _files(held: Object, *, is_stream: bool) -> Iterator[tuple[str, str]]:
-    if _has_files(held.get("/EF")):
-        yield codes.EMBEDDED_FILE, text_of(held.get("/UF")) or text_of(held.get("/F"))
-    if _tree_has_entries(held.get("/EmbeddedFiles")):
-        yield codes.EMBEDDED_FILE, "files of the document"
-    if is_stream and isinstance(held.get("/F"), String | Dictionary):
-        yield codes.REMOTE, "a stream whose data is in another file"
-    source = held.get("/Ref")
-    if is_stream and isinstance(source, Dictionary) and "/F" in source:
-        yield codes.REMOTE, "content of another file"
-    named = [text_of(held.get(key)) for key in ("/F", "/UF")]
-    if any(each.startswith("\\\\") for each in named):
-        yield codes.REMOTE, f"a file at {max(named)}"
-    if name_of(held, "/FS") == "/URL" and any(named):
-        yield codes.REMOTE, f"data from {max(named)}"
-
-
-def _has_files(embedded: object) -> bool:
-    """A font may be called EF too; it has no stream under the name of a system."""
-    return isinstance(embedded, Dictionary) and any(isinstance(embedded.get(key), Stream) for key in _SYSTEMS)
-
-
-def _tree_has_entries(tree: object) -> bool:
-    return isinstance(tree, Dictionary) and any(
-        isinstance(tree.get(key), Array) and len(tree[key]) > 0 for key in ("/Names", "/Kids")
-    )

@@ -16,12 +16,14 @@ from pikepdf import AccessMode, Pdf, Stream
 from pikepdf.settings import set_qpdf_limits
 
 from penstock.pdf import codes
-from penstock.pdf.actions import DECISIVE_KEYS, find_actions, worth_a_look
+from penstock.pdf.actions import DECISIVE_KEYS, worth_a_look
+from penstock.pdf.bytescan import scan_bytes
 from penstock.pdf.findings import Bounds, Inspection, Notes
 from penstock.pdf.hybrid import with_hidden_objects
 from penstock.pdf.nesting import Drawing, Leaf, check_boxes, check_pattern, images_in_pattern, pages_of
 from penstock.pdf.places import with_places
 from penstock.pdf.reading import Reference
+from penstock.pdf.table import find_listed_actions
 from penstock.pdf.weighing import Scales
 
 _MAGIC_WITHIN = 1024  # readers look so far for the header
@@ -51,12 +53,21 @@ def inspect(file: BinaryIO, bounds: Mapping[str, int]) -> Inspection:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     try:
-        return _Look(file, msgspec.convert(dict(bounds), Bounds), notes).through(cut=_is_cut(file, head, size))
+        limits = msgspec.convert(dict(bounds), Bounds)
+        found = _Look(file, limits, notes).through(cut=_is_cut(file, head, size))
+        return _with_all_objects(file, found, limits, notes) if found.ok else found
     except pikepdf.PasswordError:
         notes.add(codes.ENCRYPTED, "", "a password is needed to open it")
     except pikepdf.PdfError as failure:  # at once, or with damage that shows only when an object is read
         notes.add(*_why_unreadable(file, head, size, str(failure)))
     return notes.inspection()
+
+
+def _with_all_objects(file: BinaryIO, found: Inspection, limits: Bounds, notes: Notes) -> Inspection:
+    """The same, with what speaks against objects that the table does not name."""
+    scan_bytes(file.fileno(), limits, notes)
+    seen = notes.inspection()
+    return replace(found, issues=seen.issues, issue_count=seen.issue_count)
 
 
 def _opened(file: BinaryIO) -> Pdf:
@@ -134,7 +145,7 @@ class _Look:
     def _inspection(self, pdf: Pdf, objects: int) -> Inspection:
         leaves = pages_of(pdf, self._notes)
         self._count(leaves, objects)
-        find_actions(pdf.trailer, "trailer", self._notes)
+        find_listed_actions(pdf, pdf.trailer, "trailer", self._notes)
         self._draw(pdf, leaves)
         check_boxes(leaves, self._bounds, self._notes)
         self._heed_warnings(pdf)
@@ -163,7 +174,7 @@ class _Look:
 
     def _sweep(self, pdf: Pdf, table: list[Reference]) -> None:
         for number, generation in table:
-            self._object(pdf.get_object(number, generation), f"object {number}")
+            self._object(pdf, pdf.get_object(number, generation), f"object {number}")
         self._heed_warnings(pdf)
 
     def _heed_warnings(self, pdf: Pdf) -> None:
@@ -175,16 +186,16 @@ class _Look:
                 detail = f"{said_twice[2]} is said twice: readers disagree which one holds"
                 self._notes.add(codes.PARSE_FAILED, f"object {said_twice[1]}", detail)
 
-    def _object(self, found: object, place: str) -> None:
+    def _object(self, pdf: Pdf, found: object, place: str) -> None:
         if not isinstance(found, pikepdf.Object):
             return  # a number
         if not isinstance(found, Stream):
             if worth_a_look(found.unparse(resolved=True)):
-                find_actions(found, place, self._notes)
+                find_listed_actions(pdf, found, place, self._notes)
             return
         text = found.stream_dict.unparse(resolved=True)
         if worth_a_look(text):
-            find_actions(found, place, self._notes)
+            find_listed_actions(pdf, found, place, self._notes)
         self._scales.weigh(found, text)
         if b"/Subtype /Form" in text:
             self._forms.append(found.objgen)

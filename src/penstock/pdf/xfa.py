@@ -1,62 +1,136 @@
-"""Scripts in XFA, the XML that a form may carry beside its fields."""
+"""Scripts in XFA, the XML that a form may carry beside its fields.
+
+The XML is parsed, and elements are judged by their names without the prefix. XML that cannot be parsed could hide
+anything, and is refused; so is XML that declares entities. Nothing is ever fetched or expanded.
+"""
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
-
-from pikepdf import PdfError, Stream, String
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, product
+from xml.parsers import expat
 
 from penstock.pdf import codes
-from penstock.pdf.inflating import TooManyFilters, pieces_of
-from penstock.pdf.reading import elements_of
+from penstock.pdf.inflating import decodings_of
+from penstock.pdf.syntax import Name, Stream, Value
 
 _READ_AT_MOST = 64 << 20
-_SCRIPT = re.compile(r"<(?:[\w.-]+:)?script[\s/>]", re.IGNORECASE)
-_SUBMIT = re.compile(r"<(?:[\w.-]+:)?submit[\s/>]", re.IGNORECASE)
-_CONNECTION = re.compile(r"<(?:[\w.-]+:)?(?:wsdlConnection|xmlConnection|xsdConnection)[\s/>]", re.IGNORECASE)
-_ENCODING = re.compile(r"<\?xml[^>]{0,200}encoding\s*=\s*[\"']([^\"']{1,40})", re.IGNORECASE)
-_PLAIN = {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252", "utf-16", "utf-16le", "utf-16be"}
+_MOST_WAYS = 16
+_SCRIPT = "script"
+_SUBMIT = "submit"
+_CONNECTIONS = {"wsdlconnection", "xmlconnection", "xsdconnection"}
+_ELEMENT = re.compile(
+    r"<\s*(?:[^\s<>/:]*:)*(script|submit|wsdlconnection|xmlconnection|xsdconnection)\b", re.IGNORECASE
+)
+
+MayBe = Callable[[Value], list[Value]]
 
 
-def scripts_in_xfa(packets: object) -> Iterator[tuple[str, str]]:
-    """Packets may cut the XML anywhere, so they are read as one. XML that can hide a word is as bad as the word."""
-    data = _data(packets)
-    # In UTF-16 every other byte of plain words is zero; dropping zeros reads all encodings that we know alike.
-    text = data.replace(b"\x00", b"").decode("latin-1")
-    encoding = _ENCODING.search(text)
-    if _SCRIPT.search(text):
+class _CannotParse(Exception):
+    """Not XML, or XML that could hide elements."""
+
+
+def scripts_in_xfa(packets: Sequence[Sequence[Stream]], may_be: MayBe) -> Iterator[tuple[str, str]]:
+    """What speaks against a form; for each packet, the streams that readers may take for it.
+
+    Packets may cut the XML anywhere, so they are read as one, in every combination.
+    """
+    elements: set[str] = set()
+    problem = ""
+    decoded = [[ways for each in streams for ways in _decodings(each, may_be)] for streams in packets]
+    decoded = [each for each in decoded if each]
+    for index, parts in enumerate(islice(product(*decoded), _MOST_WAYS + 1)):
+        if index == _MOST_WAYS:
+            problem = problem or "an XFA form that readers read in too many ways"
+            break
+        found, trouble = _looked_through([ways[0] for ways in parts])
+        elements |= found
+        problem = problem or trouble
+        for other in _others(parts):
+            elements |= _named_in(other)
+    if _SCRIPT in elements:
         yield codes.JAVASCRIPT, "a script in an XFA form"
-    elif "<!ENTITY" in text.upper() or (encoding and encoding[1].lower() not in _PLAIN):
-        yield codes.JAVASCRIPT, "an XFA form that could hide scripts"
-    elif len(data) >= _READ_AT_MOST:
-        yield codes.JAVASCRIPT, "an XFA form too large to be searched for scripts"
-    if _SUBMIT.search(text):
+    elif problem:
+        yield codes.JAVASCRIPT, problem
+    if _SUBMIT in elements:
         yield codes.SUBMIT, "an XFA form that sends its data"
-    if _CONNECTION.search(text):
+    if elements & _CONNECTIONS:
         yield codes.REMOTE, "an XFA form that calls a server"
 
 
-def _data(packets: object) -> bytearray:
-    data = bytearray()
-    for packet in elements_of(packets):
-        if isinstance(packet, String):
-            continue  # in an array, the packets' names
-        if isinstance(packet, Stream):
-            data += _content(packet, _READ_AT_MOST - len(data))
-    return data
+def _others(parts: Sequence[list[bytes]]) -> Iterator[bytes]:
+    """The form with its packets decoded in the less likely ways, all at once."""
+    for way in range(1, max((len(each) for each in parts), default=0)):
+        yield b"".join(each[min(way, len(each) - 1)] for each in parts)
 
 
-def _content(stream: Stream, most: int) -> bytes:
-    """With parameters (a predictor, another LZW) only qpdf's decoding gives the words back; it bounds itself."""
-    if "/DecodeParms" in stream.stream_dict or "/DP" in stream.stream_dict:
-        with suppress(PdfError):
-            return stream.read_bytes()[:most]
-    data = bytearray()
+def _looked_through(packets: list[bytes]) -> tuple[set[str], str]:
+    """The elements, and what is wrong with it as XML. Some forms are not one document but one in each packet."""
+    whole = b"".join(packets)
+    if len(whole) >= _READ_AT_MOST:
+        return _named_in(whole), "an XFA form too large to be searched for scripts"
+    if not whole.strip(b"\x00\t\n\x0c\r "):
+        return set(), ""
     try:
-        for piece in pieces_of(stream):
-            data += piece[: max(0, most - len(data))]
-            if len(data) >= most:
-                break
-    except TooManyFilters:
-        pass  # reported where streams are weighed
-    return bytes(data)
+        return _elements([whole]), ""
+    except _CannotParse:
+        pass
+    try:
+        return _elements(packets) | _named_in(whole), ""
+    except _CannotParse as failure:
+        return _named_in(whole), f"an XFA form that could hide scripts: {failure}"
+
+
+def _elements(documents: list[bytes]) -> set[str]:
+    found: set[str] = set()
+    for document in documents:
+        parser = expat.ParserCreate()
+        parser.StartElementHandler = lambda name, _: found.add(name.rpartition(":")[2].casefold())
+        parser.EntityDeclHandler = parser.UnparsedEntityDeclHandler = _refuse_entities
+        parser.ExternalEntityRefHandler = parser.StartDoctypeDeclHandler = _refuse_entities
+        try:
+            parser.Parse(document, True)
+        except (expat.ExpatError, ValueError, LookupError) as failure:
+            raise _CannotParse(str(failure)) from failure
+    return found
+
+
+def _refuse_entities(*_: object) -> int:
+    raise _CannotParse("it declares a document type")
+
+
+def _named_in(data: bytes) -> set[str]:
+    """Elements by their bare words, where it is no XML: in UTF-16 plain words are their letters and zeros."""
+    text = data.replace(b"\x00", b"").decode("latin-1")
+    return {each.casefold() for each in _ELEMENT.findall(text)}
+
+
+def _decodings(stream: Stream, may_be: MayBe) -> list[list[bytes]]:
+    """For each stretch of bytes that may be the data, and each way to read its dictionary, the ways to decode it."""
+    made = []
+    for filters, parameters in filters_of(stream.held, may_be):
+        for raw in stream.contents():
+            ways = decodings_of(raw, filters, parameters, _READ_AT_MOST)
+            if ways not in made:
+                made.append(ways)
+    return made
+
+
+def filters_of(held: dict[str, Value], may_be: MayBe) -> Iterator[tuple[list[str], list[dict[str, int]]]]:
+    """The filters of a stream with their parameters, in each way that a dictionary can be read."""
+    lists = [_listed(each) for each in may_be(held.get("Filter"))] or [[]]
+    given = [_listed(each) for key in ("DecodeParms", "DP") for each in may_be(held.get(key))] or [[]]
+    for filters, parameters in islice(product(lists, given), _MOST_WAYS):
+        names = [str(one) for each in filters for one in may_be(each) if isinstance(one, Name)]
+        yield names[:9], [_numbers(each, may_be) for each in parameters]
+
+
+def _listed(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else [value]
+
+
+def _numbers(value: Value, may_be: MayBe) -> dict[str, int]:
+    for held in may_be(value):
+        if isinstance(held, dict):
+            numbers = {key: [one for one in may_be(each) if isinstance(one, int)] for key, each in held.items()}
+            return {key: each[0] for key, each in numbers.items() if each}
+    return {}

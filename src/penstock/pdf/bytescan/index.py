@@ -1,0 +1,104 @@
+"""Where objects begin in the bytes of a file: every `1 0 obj`, whatever the cross-reference table says.
+
+A reader that mistrusts the table searches for these words, and may find them in old revisions, behind the end of the
+file, or within streams and strings. Read in chunks with `pread`, so memory does not grow with the file.
+"""
+
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterator
+
+from penstock.pdf.syntax import Parsed
+
+_CHUNK = 8 << 20
+OVERLAP = 8 << 10
+_NUMBERS = re.compile(
+    rb"(?:\A|\D)0*(\d{1,10})(?:[\x00\t\n\x0c\r ]|%[^\r\n]*[\r\n])+\d{1,10}(?:[\x00\t\n\x0c\r ]|%[^\r\n]*[\r\n])*\Z"
+)
+_BEFORE = frozenset(b"\x00\t\n\x0c\r 0123456789()<>[]{}/%")
+_WINDOWS = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
+
+
+class TooManyObjects(Exception):
+    """More objects than a file may hold, with all its revisions."""
+
+
+class Bytes:
+    """A file that is read at any position."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, max(0, start))
+
+    def chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Position and data; each chunk repeats the end of the one before."""
+        for start in range(0, self.size, _CHUNK):
+            begin = max(0, start - OVERLAP)
+            yield begin, self.read(begin, start - begin + _CHUNK)
+
+    def parsed(self, at: int, parse: Callable[[bytes], Parsed]) -> Parsed:
+        """What stands at a position, with positions counted from the start of the file."""
+        for window in _WINDOWS:
+            data = self.read(at, window)
+            found = parse(data)
+            # The word `stream` may stand behind the window.
+            if (found.is_whole and found.end < len(data) - 64) or len(data) < window:
+                break
+        found.end += at
+        if found.stream_at is not None:
+            found.stream_at += at
+        return found
+
+
+class ObjectIndex:
+    """The positions behind each `obj`, in order, and those of every object number."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.starts = array("Q")
+        self._of_number: dict[int, int | list[int]] = {}
+
+    def add_chunk(self, begin: int, data: bytes) -> None:
+        """Find the objects of a chunk. The word `trailer` counts as the start of one without a number."""
+        known = self.starts[-1] if self.starts else 0
+        found = [(start, number) for start, number in _objects(data) if begin + start > known]
+        found += [(start, -1) for start in _trailers(data) if begin + start > known]
+        for start, number in sorted(found):
+            self.starts.append(begin + start)
+            if number >= 0:
+                self.add(number, begin + start)
+        if len(self.starts) > self._most:
+            raise TooManyObjects
+
+    def add(self, number: int, place: int) -> None:
+        before = self._of_number.get(number)
+        if before is None:
+            self._of_number[number] = place
+        elif isinstance(before, int):
+            self._of_number[number] = [before, place]
+        else:
+            before.append(place)
+
+    def places_of(self, number: int) -> list[int]:
+        found = self._of_number.get(number, [])
+        return [found] if isinstance(found, int) else found
+
+
+def _objects(data: bytes) -> Iterator[tuple[int, int]]:
+    at = data.find(b"obj")
+    while at >= 0:
+        if at and data[at - 1] in _BEFORE:
+            numbers = _NUMBERS.search(data, max(0, at - 40), at) or _NUMBERS.search(data, max(0, at - 4096), at)
+            yield at + 3, int(numbers[1]) if numbers else -1
+        at = data.find(b"obj", at + 3)
+
+
+def _trailers(data: bytes) -> Iterator[int]:
+    at = data.find(b"trailer")
+    while at >= 0:
+        yield at + 7
+        at = data.find(b"trailer", at + 7)

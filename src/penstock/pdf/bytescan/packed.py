@@ -1,0 +1,81 @@
+"""The objects within object streams, each stream read in every way that a reader may decode it.
+
+Streams are decoded again when something in them is asked for, so memory does not grow with their number.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from penstock.pdf.actions import Finding, Judge
+from penstock.pdf.bytescan.words import find_words
+from penstock.pdf.syntax import Value, parse_entries, parse_object
+
+_OFFSET_BITS = 28
+_WAY_BITS = 6
+_LARGEST = 64 << 20
+_HEADER = re.compile(rb"[\d\x00\t\n\x0c\r ]*")
+
+Load = Callable[[], list[bytes]]
+Tell = Callable[[Finding, str], None]
+
+
+class Unclear(Exception):
+    """Readers may see different things in the file, and we cannot tell all of them. Place, and detail."""
+
+
+class PackedObjects:
+    """All object streams of one file. `most` is how many bytes they may inflate to together."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._loads: list[tuple[Load, list[int], int]] = []
+        self._worth_a_look: list[tuple[int, int, list[int]]] = []
+        self._decoded = lru_cache(maxsize=4)(self._decode)
+        self.value_at = lru_cache(maxsize=4096)(self._value_at)
+
+    def add(self, load: Load, firsts: list[int], at: int) -> Iterator[tuple[int, int]]:
+        """Numbers and places of its objects; `firsts` is where the first of them may begin, `at` where it stands."""
+        stream = len(self._loads)
+        self._loads.append((load, firsts, at))
+        for way, data in enumerate(self._decoded(stream)):
+            self._left -= len(data)
+            if self._left < 0 or len(data) >= _LARGEST or way >> _WAY_BITS:
+                raise Unclear(f"byte {at}", "object streams that inflate to too much")
+            for number, offset in _members(data, firsts):
+                yield number, ((stream << _WAY_BITS | way) << _OFFSET_BITS) + offset
+            words = [word.at for word in find_words(data) if not word.is_packed]
+            if words:
+                self._worth_a_look.append((stream, way, words))
+
+    def judge(self, part: Judge, whole: Judge, tell: Tell) -> None:
+        """Look at what could be an action; `part` judges entries from their middle on, `whole` the objects."""
+        for stream, way, words in self._worth_a_look:
+            data, (_, firsts, place) = self._decoded(stream)[way], self._loads[stream]
+            bad = [at for at in words if next(part.find_actions(parse_entries(data, at).value), None)]
+            if not bad:
+                continue
+            if not firsts or not all(_HEADER.fullmatch(data[:first]) for first in firsts):
+                raise Unclear(f"byte {place}", "an object stream with an action, whose list of objects is damaged")
+            for _, offset in _members(data, firsts):
+                found = parse_object(data, offset)
+                if any(offset <= at <= found.end for at in bad):
+                    for each in whole.find_actions(found.value):
+                        tell(each, f"object stream at byte {place}")
+
+    def _decode(self, stream: int) -> list[bytes]:
+        return self._loads[stream][0]()
+
+    def _value_at(self, place: int) -> Value:
+        which, offset = divmod(place, 1 << _OFFSET_BITS)
+        stream, way = divmod(which, 1 << _WAY_BITS)
+        return parse_object(self._decoded(stream)[way], offset).value
+
+
+def _members(data: bytes, firsts: list[int]) -> Iterator[tuple[int, int]]:
+    """Numbers of the objects, and where each begins."""
+    for first in firsts:
+        numbers = [int(each[:18]) for each in re.findall(rb"\d+", data[:first])]
+        for number, offset in zip(numbers[::2], numbers[1::2], strict=False):
+            if first + offset < len(data):
+                yield number, first + offset

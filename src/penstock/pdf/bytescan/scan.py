@@ -1,0 +1,168 @@
+"""Judges every object in the bytes of a file: what any reader may see is what is checked.
+
+Readers disagree about a file whose table is damaged: one searches the bytes for objects, another trusts an older
+section, a third looks into object streams that no table names. So the table is not asked. Each word that could belong
+to an action is looked at where it stands, as part of whatever dictionary it is in, and references lead to all objects
+of that number. Only what looks bad then is traced to an object, so an honest file costs one search over its bytes.
+
+Invariant: a dictionary that a reader could parse behind any `obj` in the bytes, or in any object stream that begins
+behind one, has been judged when `scan_bytes` returns without a finding.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+from penstock.pdf import codes
+from penstock.pdf.actions import Finding, Judge, TooManyValues
+from penstock.pdf.bytescan.index import Bytes, ObjectIndex, TooManyObjects
+from penstock.pdf.bytescan.packed import PackedObjects, Unclear
+from penstock.pdf.bytescan.streams import RawStreams
+from penstock.pdf.bytescan.words import find_words
+from penstock.pdf.findings import Bounds, Notes
+from penstock.pdf.inflating import decodings_of
+from penstock.pdf.syntax import Parsed, Reference, Stream, Value, parse_entries, parse_object
+from penstock.pdf.xfa import filters_of
+
+_REVISIONS = 4  # times the number of objects that one revision may hold
+_MOST_WORDS = 1_000_000
+_MOST_TRACED = 200_000
+_ENOUGH = 100
+_LARGEST_PACKED = 64 << 20
+_PACKED = 1 << 62  # places from here on are in object streams
+
+
+def scan_bytes(descriptor: int, bounds: Bounds, notes: Notes) -> None:
+    """Add a note for everything that a reader may find in the bytes and that speaks against the file."""
+    scan = _Scan(Bytes(descriptor), bounds, notes)
+    try:
+        scan.run()
+    except TooManyObjects:
+        detail = f"more than {_REVISIONS * bounds.max_objects} objects in all revisions"
+        notes.add(codes.OBJECT_COUNT_EXCEEDED, "", detail)
+    except (TooManyValues, RecursionError):
+        notes.add(codes.PARSE_FAILED, "", "objects that readers may read in too many ways")
+    except Unclear as failure:
+        notes.add(codes.PARSE_FAILED, *failure.args)
+
+
+class _Scan:
+    def __init__(self, file: Bytes, bounds: Bounds, notes: Notes) -> None:
+        self._file, self._notes = file, notes
+        self._index = ObjectIndex(_REVISIONS * bounds.max_objects)
+        self._streams = RawStreams(file, self._may_be_numbers)
+        self._packed = PackedObjects(bounds.max_inflated_bytes)
+        self._parsed = lru_cache(maxsize=4096)(self._parse_at)
+        self._part = Judge(self._resolve, is_part=True)
+        self._whole = Judge(self._resolve)
+
+    def run(self) -> None:
+        words, packed = self._search()
+        for at in packed:
+            self._open_packed(at)
+        suspects = [at for at in words if self._is_suspect(self._file.parsed(at, parse_entries))]
+        self._packed.judge(self._part, self._whole, self._tell)
+        if suspects:
+            self._trace(suspects)
+
+    def _search(self) -> tuple[list[int], list[int]]:
+        words: dict[int, None] = {}
+        packed: dict[int, None] = {}
+        for begin, data in self._file.chunks():
+            self._index.add_chunk(begin, data)
+            for word in find_words(data):
+                (packed if word.is_packed else words)[begin + word.at] = None
+                if len(words) + len(packed) > _MOST_WORDS:
+                    raise TooManyObjects
+        return sorted(words), sorted(packed)
+
+    def _is_suspect(self, found: Parsed) -> bool:
+        value = self._with_stream(found)
+        if isinstance(found.value, dict) and "Encrypt" in found.value:
+            return True
+        return next(self._part.find_actions(value), None) is not None
+
+    # What a reference may lead to
+
+    def _resolve(self, reference: Reference) -> list[Value]:
+        return [
+            self._parsed(place) if place < _PACKED else self._packed.value_at(place - _PACKED)
+            for place in self._index.places_of(reference.number)
+        ]
+
+    def _parse_at(self, place: int) -> Value:
+        return self._with_stream(self._file.parsed(place, parse_object))
+
+    def _with_stream(self, found: Parsed) -> Value:
+        if found.stream_at is None or not isinstance(found.value, dict):
+            return found.value
+        held, start = found.value, found.stream_at
+        return Stream(held, lambda: self._streams.contents(held, start))
+
+    def _may_be_numbers(self, value: Value) -> list[int]:
+        if isinstance(value, Reference):
+            return [each for each in self._resolve(value) if isinstance(each, int)]
+        return [value] if isinstance(value, int) else []
+
+    # Object streams
+
+    def _open_packed(self, at: int) -> None:
+        """Read the object stream whose dictionary holds the word at this position, if it is one."""
+        behind = self._file.parsed(at, parse_entries)
+        start = self._start_before(at)
+        found = self._file.parsed(start, parse_object) if start else None
+        if behind.stream_at is None:
+            if found is not None and found.value == "ObjStm":  # the type of another object, by reference
+                raise Unclear("", "an object stream that says so by reference")
+            return
+        if found is None or found.stream_at != behind.stream_at or not found.is_clean:
+            raise Unclear("", "an object stream that readers may read differently")
+        if not isinstance(found.value, dict):
+            return
+        held, stream_at = found.value, behind.stream_at
+        firsts = self._may_be_numbers(held.get("First"))
+        load = partial(self._decodings, held, stream_at)
+        for number, place in self._packed.add(load, firsts, start):
+            self._index.add(number, _PACKED + place)
+
+    def _decodings(self, held: dict[str, Value], stream_at: int) -> list[bytes]:
+        found: dict[bytes, None] = {}
+        for filters, parameters in filters_of(held, self._whole.may_be):
+            for raw in self._streams.contents(held, stream_at):
+                found |= dict.fromkeys(decodings_of(raw, filters, parameters, _LARGEST_PACKED))
+        return list(found)
+
+    def _start_before(self, at: int) -> int:
+        index = bisect_right(self._index.starts, at)
+        return self._index.starts[index - 1] if index else 0
+
+    # From what looks bad to the object that it is in
+
+    def _trace(self, suspects: list[int]) -> None:
+        """First in the objects that begin just before; if that leads to nothing, in all that begin before."""
+        nearest = sorted({self._start_before(at) for at in suspects[:_ENOUGH]} - {0})
+        if self._judge_objects(nearest, suspects):
+            return
+        before = self._index.starts[: bisect_right(self._index.starts, suspects[-1])]
+        if len(before) > _MOST_TRACED:
+            raise Unclear("", "text that could be an action, in more objects than can be looked at")
+        self._judge_objects(before, suspects)
+
+    def _judge_objects(self, starts: Sequence[int], suspects: list[int]) -> bool:
+        told = False
+        for start in starts:
+            found = self._file.parsed(start, parse_object)
+            index = bisect_right(suspects, start)
+            if index == len(suspects) or suspects[index] > found.end:
+                continue  # nothing within it
+            if isinstance(found.value, dict) and "Encrypt" in found.value and "Root" in found.value:
+                self._notes.add(codes.ENCRYPTED, "", "encrypted for readers that take another revision")
+                told = True
+            for each in self._whole.find_actions(self._with_stream(found)):
+                self._tell(each, f"byte {start}")
+                told = True
+        return told
+
+    def _tell(self, found: Finding, place: str) -> None:
+        detail = f"{found.detail}, in an object that only some readers use"
+        self._notes.add(found.code, f"{place} {found.path}".rstrip(), detail)

@@ -1,0 +1,64 @@
+"""Words in the bytes of a file at which an action, a form or an object stream could be.
+
+The search errs on the side of finding: what it finds is parsed. Honest files hold few of these words outside of
+ordinary links, which it passes over.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.pdf.syntax import WHITE, unescaped
+
+_W = rb"[" + WHITE + rb"]"
+_END = rb"(?![^\x00\t\n\x0c\r ()<>\[\]{}/%])"
+_VALUES = rb"JavaScript|Launch|SubmitForm|ImportData|GoToR|GoToE|Thread|RichMediaExecute"
+_KEYS = rb"JS|OnInstantiate|XFA|OpenAction|AA|EF|EmbeddedFiles|UF|FS|Ref|Win|Mac|Unix|CMD|Encrypt"
+_WORDS = re.compile(
+    rb"/(?:"
+    rb"(?P<value>" + _VALUES + rb")" + _END +
+    rb"|(?P<key>(?:" + _KEYS + rb")" + _END +
+    rb"|S(?:" + _W + rb"{0,16}[%\d]|" + _W + rb"{17})"
+    rb"|F(?:" + _W + rb"{0,16}(?:[(<%]|\d{1,10}" + _W + rb"{1,16}[\d%])|" + _W + rb"{17})"
+    rb"|URI" + _END + rb"(?!" + _W + rb"{0,16}(?:/|>>|\((?:https?|mailto):)))"
+    rb"|(?P<packed>ObjStm" + _END + rb"|First" + _W + rb"{1,16}\d{1,10}" + _END +
+    rb"(?!" + _W + rb"{1,16}\d{1,10}" + _W + rb"{1,16}R))"
+    rb"|(?P<escaped>[^\x00\t\n\x0c\r ()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r ()<>\[\]{}/%]{2,120})"
+    rb")"
+)  # fmt: skip
+_IS_VALUE = {each.decode() for each in _VALUES.split(b"|")}
+_IS_KEY = {*(each.decode() for each in _KEYS.split(b"|")), "S", "F", "URI"}
+_IS_PACKED = {"ObjStm", "First"}
+_S_BEFORE = re.compile(rb"/(?:S|#53)" + _W + rb"*\Z")
+
+
+class Word(NamedTuple):
+    """A place to look at."""
+
+    at: int  # of a key, from which on the entries of a dictionary are parsed
+    is_packed: bool  # it may be the dictionary of an object stream
+
+
+def find_words(data: bytes) -> Iterator[Word]:
+    for found in _WORDS.finditer(data):
+        kind, at = found.lastgroup, found.start()
+        if kind == "escaped":
+            kind = _kind_of(unescaped(found["escaped"]))
+        if kind == "packed":
+            yield Word(at, is_packed=True)
+        elif kind == "key":
+            yield Word(at, is_packed=False)
+        elif kind == "value":
+            # Of `/S /Launch` the key comes first; as a key of its own the word is looked at too.
+            key = _S_BEFORE.search(data, max(0, at - 4096), at)
+            if key:
+                yield Word(key.start(), is_packed=False)
+            yield Word(at, is_packed=False)
+
+
+def _kind_of(name: str) -> str:
+    if name in _IS_VALUE:
+        return "value"
+    if name in _IS_PACKED:
+        return "packed"
+    return "key" if name in _IS_KEY else ""

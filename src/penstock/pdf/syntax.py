@@ -1,0 +1,238 @@
+"""Parses PDF objects out of any bytes, as leniently as the most lenient reader.
+
+Names have their escapes undone, a key that is given twice keeps both values, what does not belong there is passed
+over, and a dictionary without its end ends where the data does. Nothing is resolved here and nothing is refused:
+`actions` judges what comes out.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WHITE = rb"\x00\t\n\x0c\r "
+_REGULAR = rb"[^\x00\t\n\x0c\r ()<>\[\]{}/%]"
+_SKIP = rb"(?:[\x00\t\n\x0c\r ]++|%[^\r\n]*+)*+"
+_TOKEN = re.compile(_SKIP + rb"(?:(<<|>>|[\[\]{}()]|/" + _REGULAR + rb"*+|<[^<>]*+>?|>|" + _REGULAR + rb"++)|\Z)")
+_REFERENCE = re.compile(_SKIP + rb"(\d{1,10})" + _SKIP + rb"R(?!" + _REGULAR + rb")")
+_COMMENT = re.compile(rb"[\x00\t\n\x0c\r ]*+%")
+_IN_STRING = re.compile(rb"[()\\]")
+_ESCAPED = re.compile(rb"\\(?:([0-7]{1,3})|(\r\n|[\r\n])|(.)|\Z)|\r\n?", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
+_NUMBER = re.compile(rb"[+-]*\d+")
+_ENDS = {b"endobj", b"stream", b"endstream", b"xref", b"trailer", b"startxref", b"obj"}
+_DEEPEST = 100
+
+
+class Name(str):
+    """A name without its slash."""
+
+    __slots__ = ()
+
+
+class Reference(NamedTuple):
+    """An object by its number; readers differ in whether they look at the generation."""
+
+    number: int
+    generation: int
+
+
+@dataclass(slots=True)
+class Either:
+    """The values of a key that is given more than once."""
+
+    values: list["Value"]
+
+
+@dataclass(slots=True)
+class Stream:
+    """A dictionary with data behind it: `contents` gives every stretch of bytes that a reader may take for it."""
+
+    held: dict[str, "Value"]
+    contents: Callable[[], list[bytes]]
+
+
+Value = None | bool | int | bytes | Name | Reference | Either | Stream | list["Value"] | dict[str, "Value"]
+
+
+@dataclass(slots=True)
+class Parsed:
+    """One value, and how it was come by."""
+
+    value: Value
+    end: int
+    is_clean: bool  # nothing was passed over, no comment, every bracket closed
+    is_whole: bool  # the data did not end within it
+    stream_at: int | None = None  # position behind the word `stream`
+
+
+def unescaped(raw: bytes) -> str:
+    """A name with `#xx` undone, also as PDFium does it: a digit that is none counts as 0."""
+    if b"#" not in raw:
+        return raw.decode("latin-1")
+    made, at = bytearray(), 0
+    while at < len(raw):
+        if raw[at] == 0x23 and at + 2 < len(raw):
+            made.append((_digit(raw[at + 1]) * 16 + _digit(raw[at + 2])) % 256)
+            at += 3
+        else:
+            made.append(raw[at])
+            at += 1
+    return made.decode("latin-1")
+
+
+def _digit(letter: int) -> int:
+    return int(chr(letter), 16) if letter in b"0123456789abcdefABCDEF" else 0
+
+
+def parse_object(data: bytes, at: int = 0) -> Parsed:
+    """The value that begins at `at`, as behind `1 0 obj`."""
+    parser = _Parser(data, at)
+    value = parser.value(0)
+    return parser.result(None if isinstance(value, _Nothing) else value)
+
+
+def parse_entries(data: bytes, at: int = 0) -> Parsed:
+    """The entries of a dictionary from one of its keys on, wherever it begins."""
+    parser = _Parser(data, at)
+    return parser.result(parser.dictionary(0))
+
+
+class _Nothing:
+    """No value where one should be."""
+
+
+_NOTHING = _Nothing()
+
+
+class _Parser:
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data, self._at = data, at
+        self._clean = self._whole = True
+
+    def result(self, value: Value) -> Parsed:
+        end = self._at
+        token = self._next()
+        stream_at = self._at if token == b"stream" and isinstance(value, dict) else None
+        return Parsed(value, end, self._clean, self._whole, stream_at)
+
+    def _next(self) -> bytes:
+        found = _TOKEN.match(self._data, self._at)
+        if found is None or found[1] is None:
+            self._at = len(self._data)
+            return b""
+        if self._clean and _COMMENT.match(self._data, self._at):
+            self._clean = False
+        self._at = found.end()
+        return found[1]
+
+    def value(self, depth: int) -> "Value | _Nothing":
+        before = self._at
+        token = self._next()
+        if not token:
+            self._whole = self._clean = False
+            return _NOTHING
+        first = token[0]
+        if first in b"/(":
+            return Name(unescaped(token[1:])) if first == 0x2F else self._string()
+        if token == b"<<" or first == 0x5B:
+            if depth > _DEEPEST:
+                self._clean = False
+                return None
+            return self.dictionary(depth + 1) if token == b"<<" else self._array(depth + 1)
+        if token == b">>" or first in b"])}" or token in _ENDS:
+            self._at, self._clean = before, False
+            return _NOTHING
+        return self._hexadecimal(token) if first == 0x3C else self._word(token)
+
+    def _word(self, token: bytes) -> Value:
+        if _NUMBER.fullmatch(token):
+            number = int(token.lstrip(b"+-")[:18])
+            reference = _REFERENCE.match(self._data, self._at) if token.isdigit() else None
+            if reference is None:
+                return -number if token.startswith(b"-") else number
+            self._at = reference.end()
+            return Reference(number, int(reference[1]))
+        if token in (b"true", b"false"):
+            return token == b"true"
+        self._clean = self._clean and (token == b"null" or token[0] in b"+-.0123456789")
+        return None
+
+    def dictionary(self, depth: int) -> dict[str, Value]:
+        held: dict[str, Value] = {}
+        while True:
+            before = self._at
+            token = self._next()
+            if token == b">>":
+                return held
+            if not token or token in _ENDS:
+                self._whole = self._whole and bool(token)
+                self._at, self._clean = before, False
+                return held
+            if token[0] == 0x2F:
+                value = self.value(depth)
+                if value is not None and not isinstance(value, _Nothing):
+                    _put(held, unescaped(token[1:]), value)
+            elif token[0] in b"[(<":  # a value without a key: some readers make up one
+                self._at, self._clean = before, False
+                value = self.value(depth)
+                if value is not None and not isinstance(value, _Nothing):
+                    _put(held, "", value)
+            else:
+                self._clean = False
+
+    def _array(self, depth: int) -> list[Value]:
+        made: list[Value] = []
+        while True:
+            value = self.value(depth)
+            if not isinstance(value, _Nothing):
+                made.append(value)
+                continue
+            before = self._at
+            token = self._next()
+            if token == b"]":
+                return made
+            if not token or token == b">>" or token in _ENDS:
+                self._at, self._clean = before, False
+                return made
+
+    def _string(self) -> bytes:
+        start, depth, at = self._at, 1, self._at
+        while depth:
+            found = _IN_STRING.search(self._data, at)
+            if found is None:
+                self._at = len(self._data)
+                self._whole = self._clean = False
+                return _plain(self._data[start:])
+            at = found.end()
+            letter = found[0]
+            if letter == b"\\":
+                at += 1
+            else:
+                depth += 1 if letter == b"(" else -1
+        self._at = at
+        return _plain(self._data[start : at - 1])
+
+    def _hexadecimal(self, token: bytes) -> bytes:
+        digits = re.sub(rb"[^0-9A-Fa-f]", b"", token)
+        return bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
+
+
+def _put(held: dict[str, Value], key: str, value: Value) -> None:
+    if key not in held:
+        held[key] = value
+        return
+    before = held[key]
+    held[key] = Either([*(before.values if isinstance(before, Either) else [before]), value])
+
+
+def _plain(raw: bytes) -> bytes:
+    return _ESCAPED.sub(_unescape, raw) if b"\\" in raw or b"\r" in raw else raw
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    if found[1]:
+        return bytes([int(found[1], 8) % 256])
+    if found[3]:
+        return _ESCAPES.get(found[3], found[3])
+    return b"" if found[2] or found[0] == b"\\" else b"\n"

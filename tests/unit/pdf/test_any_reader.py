@@ -1,0 +1,44 @@
+"""What any reader may see in a file is what is checked, whatever its cross-reference table says."""
+
+import pytest
+from tests.support.forked_pdfs import DAMAGED_XFA, FORKED, HONEST_FORKS
+from tests.support.gate import codes_of, inspected
+from tests.support.pdf_readers import views
+
+SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
+OTHER_CODES = {
+    "an address opened by itself": "SECURITY_URI_ACTION",
+    "a file in another revision": "SECURITY_EMBEDDED_FILE",
+    "launch in a second object": "SECURITY_LAUNCH_ACTION",
+    "names with escapes that only PDFium undoes": "SECURITY_REMOTE_ACTION",
+    "an object stream with a comment": "SECURITY_PARSE_FAILED",
+}
+
+
+class TestObjectsThatOnlySomeReadersSee:
+    @pytest.mark.parametrize("way", FORKED)
+    def test_an_action_in_one_of_them_is_refused(self, way):
+        assert OTHER_CODES.get(way, SCRIPT) in codes_of(FORKED[way])
+
+    @pytest.mark.parametrize(
+        "way", ["entries of 19 bytes", "no end mark", "names with escapes that only PDFium undoes"]
+    )
+    def test_pdfium_does_see_it(self, way):
+        assert "PDFium" in views(FORKED[way])
+
+    def test_the_finding_says_that_only_some_readers_use_the_object(self):
+        (issue,) = inspected(FORKED["an earlier revision"]).issues
+        assert "only some readers" in issue.detail
+        assert issue.place.startswith("byte ")
+
+
+class TestDamagedForms:
+    @pytest.mark.parametrize("way", DAMAGED_XFA)
+    def test_a_script_in_xfa_is_found_in_whatever_can_still_be_read(self, way):
+        assert codes_of(DAMAGED_XFA[way]) == {SCRIPT}
+
+
+class TestHonestFiles:
+    @pytest.mark.parametrize("way", HONEST_FORKS)
+    def test_files_without_actions_pass_though_readers_may_disagree(self, way):
+        assert inspected(HONEST_FORKS[way]).issues == []
