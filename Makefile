@@ -62,6 +62,7 @@ chaos: setup  ## The long soak: at least 200 kills; SEED=n repeats a run
 	@$(BIN)/python -m tests.chaos.harvest_soak $(if $(SEED),--seed $(SEED))
 	@$(BIN)/python -m tests.chaos.harvest_histories $(if $(SEED),--seed $(SEED))
 	@$(BIN)/python -m tests.chaos.etl_soak $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.chaos.pdf_gate_fuzz --files 4000 $(if $(SEED),--seed $(SEED))
 
 bench: setup  ## All benchmarks; NAME=relay for one
 	@$(BIN)/penstock bench $(NAME) $(ARGS)

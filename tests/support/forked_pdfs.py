@@ -76,6 +76,12 @@ def _odd(data: bytes) -> bytes:
     return data[:-12] + b"\x7f" + data[-12:]
 
 
+def _led_astray() -> bytes:
+    """A table gives object 6 the offset of object 7."""
+    made = forked("/Launch", number=7, catalogue="/OpenAction<</S 6 0 R/F(a)>>")
+    return made.replace(b"startxref", b"xref\n6 1\n%010d 00000 n \nstartxref" % made.index(b"7 0 obj"))
+
+
 _BAD_SUM = zlib.compress(XML)[:-1] + b"\x00"
 _FLATE, _A85 = "/Filter/FlateDecode", "/Filter/ASCII85Decode"
 
@@ -133,6 +139,15 @@ FORKED = {
     "a dictionary without its end": forked("<</S/JavaScript/JS(x)"),
     "a comment between key and value": forked("<</S%" + "x" * 300 + "\n/JavaScript%\n/JS%\n(x)>>"),
     "blanks between key and value": forked("<</S" + " " * 9000 + "/JavaScript/JS(x)>>"),
+    "bytes that are blanks for PDFium alone": document("/OpenAction<</S\x80/Launch\xff/F\x80(a)/X\x80y/Z>>"),
+    "stream within a dictionary": document("/OpenAction<</X<<>>stream\nendstream/S/Launch/F(a)>>"),
+    "a string in the place of a key": forked("<</X 1(/S/Launch/F(a)>>"),
+    "a first object that is given twice": forked(
+        packed_object(JS).replace(b"/First 4", b"/First/Named/First 4"), number=6
+    ),
+    "an object stream with a wrong offset": forked(packed_object(JS).replace(b"/First 4", b"/First 2"), number=6),
+    "an offset that leads to another number": _led_astray(),
+    "names with a sign that only pdfminer drops": document("/OpenAction<</#S/#Launch/F(a)>>"),
     "nothing but zeros between": forked("<</S\x00/JavaScript\x00/JS(x)>>").replace(
         b"5 0 obj\n<</S\x00", b"5\x000\x00obj\x00<</S\x00"
     ),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pikepdf import Name, Stream
 
 from penstock.pdf.predictors import undo_predictor
-from penstock.pdf.reading import elements_of
+from penstock.pdf.reading import elements_of, text_of_name
 
 _PIECE = 1 << 20
 _SPACE = b"\x00\t\n\x0c\r "
@@ -29,7 +29,7 @@ class TooManyFilters(Exception):
 
 
 def filters_of(stream: Stream) -> list[str]:
-    found = [str(each) for each in elements_of(stream.stream_dict.get("/Filter")) if isinstance(each, Name)]
+    found = [text_of_name(each) for each in elements_of(stream.stream_dict.get("/Filter")) if isinstance(each, Name)]
     if len(found) > 8:
         raise TooManyFilters
     return found

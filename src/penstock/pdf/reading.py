@@ -3,31 +3,22 @@
 import math
 from collections.abc import Iterator
 
-from pikepdf import Array, Dictionary, Name, Object, Stream, String
+from pikepdf import Array, Name, Object
 
 Reference = tuple[int, int]
 
 
-def dictionary_of(value: object) -> Object | None:
-    """The dictionary itself, or that of a stream."""
-    if isinstance(value, Stream):
-        return value.stream_dict
-    return value if isinstance(value, Dictionary) else None
-
-
 def name_of(holder: Object, key: str) -> str:
     value = holder.get(key)
-    return str(value) if isinstance(value, Name) else ""
+    return text_of_name(value) if isinstance(value, Name) else ""
 
 
-def text_of(value: object) -> str:
-    """A string as a reader would show it; empty for anything else."""
-    if not isinstance(value, String):
+def text_of_name(name: Object) -> str:
+    """The name with its slash; empty where its bytes are no text, as no name that we look for is like that."""
+    try:
+        return str(name)
+    except UnicodeDecodeError:
         return ""
-    data = bytes(value)
-    if data.startswith((b"\xfe\xff", b"\xff\xfe")):
-        return data.decode("utf-16", errors="replace")
-    return data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
 
 
 def numbers_of(value: object) -> list[float]:

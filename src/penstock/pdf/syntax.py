@@ -6,26 +6,38 @@ over, and a dictionary without its end ends where the data does. Nothing is reso
 """
 
 import re
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-WHITE = rb"\x00\t\n\x0c\r "
+from penstock.pdf.names import unescaped
+
 _REGULAR = rb"[^\x00\t\n\x0c\r ()<>\[\]{}/%]"
 _SKIP = rb"(?:[\x00\t\n\x0c\r ]++|%[^\r\n]*+)*+"
-_TOKEN = re.compile(_SKIP + rb"(?:(<<|>>|[\[\]{}()]|/" + _REGULAR + rb"*+|<[^<>]*+>?|>|" + _REGULAR + rb"++)|\Z)")
-_REFERENCE = re.compile(_SKIP + rb"(\d{1,10})" + _SKIP + rb"R(?!" + _REGULAR + rb")")
+_REST = rb"(?:(<<|>>|[\[\]{}()]|/" + _REGULAR + rb"*+|<[^<>]*+>?|>|" + _REGULAR + rb"++)|\Z)"
+_TOKEN = re.compile(_SKIP + _REST)
+# For PDFium two further bytes are blanks; they occur within names in Chinese too.
+_WIDE = re.compile(rb"[\x80\xff]")
+_WIDE_TOKEN = re.compile((_SKIP + _REST).replace(rb"\x0c\r ", rb"\x0c\r \x80\xff"))
+_REFERENCE = re.compile(_SKIP + rb"(\d{1,10})" + _SKIP + rb"R")
+_STREAM = re.compile(_SKIP + rb"stream(?!" + _REGULAR + rb")")
 _COMMENT = re.compile(rb"[\x00\t\n\x0c\r ]*+%")
 _IN_STRING = re.compile(rb"[()\\]")
 _ESCAPED = re.compile(rb"\\(?:([0-7]{1,3})|(\r\n|[\r\n])|(.)|\Z)|\r\n?", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _NUMBER = re.compile(rb"[+-]*\d+")
 _ENDS = {b"endobj", b"stream", b"endstream", b"xref", b"trailer", b"startxref", b"obj"}
+_HEXADECIMAL = re.compile(rb"<[0-9A-Fa-f\x00\t\n\x0c\r ]*>")
+_STRAY = {b">>", b">", b"]", b")", b"}", b"{"}
 _DEEPEST = 100
+_MOST_VALUES = 64
+_MOST_STRAY = 200
+_MOST_AGAIN = 200
 
 
 class Name(str):
-    """A name without its slash."""
+    """A name without its slash; empty for a word that is no value at all."""
 
     __slots__ = ()
 
@@ -64,38 +76,42 @@ class Parsed:
     is_clean: bool  # nothing was passed over, no comment, every bracket closed
     is_whole: bool  # the data did not end within it
     stream_at: int | None = None  # position behind the word `stream`
-
-
-def unescaped(raw: bytes) -> str:
-    """A name with `#xx` undone, also as PDFium does it: a digit that is none counts as 0."""
-    if b"#" not in raw:
-        return raw.decode("latin-1")
-    made, at = bytearray(), 0
-    while at < len(raw):
-        if raw[at] == 0x23 and at + 2 < len(raw):
-            made.append((_digit(raw[at + 1]) * 16 + _digit(raw[at + 2])) % 256)
-            at += 3
-        else:
-            made.append(raw[at])
-            at += 1
-    return made.decode("latin-1")
-
-
-def _digit(letter: int) -> int:
-    return int(chr(letter), 16) if letter in b"0123456789abcdefABCDEF" else 0
+    streams: list[tuple[dict[str, Value], int]] = field(default_factory=list)  # that, also for dictionaries within
 
 
 def parse_object(data: bytes, at: int = 0) -> Parsed:
-    """The value that begins at `at`, as behind `1 0 obj`."""
-    parser = _Parser(data, at)
-    value = parser.value(0)
-    return parser.result(None if isinstance(value, _Nothing) else value)
+    """The value that begins at `at`, as behind `1 0 obj`; all of them, where several stand before the end."""
+    return _both_ways(data, at, lambda parser: parser.values())
+
+
+def parse_value(data: bytes, at: int = 0) -> Parsed:
+    """The one value that begins at `at`, as in an object stream."""
+    return _both_ways(data, at, lambda parser: parser.single())
+
+
+def _both_ways(data: bytes, at: int, read: "Callable[[_Parser], Value]", stray: int = sys.maxsize) -> Parsed:
+    """As written, and where bytes that only PDFium takes for blanks are in it, that way too."""
+    parser = _Parser(data, at, stray)
+    found = parser.result(read(parser))
+    if not _WIDE.search(data, at, found.end):
+        return found
+    parser = _Parser(data, at, stray, _WIDE_TOKEN)
+    other = parser.result(read(parser))
+    if other.value == found.value:
+        return found
+    return Parsed(
+        Either([other.value, found.value]),
+        max(found.end, other.end),
+        is_clean=False,
+        is_whole=found.is_whole and other.is_whole,
+        stream_at=found.stream_at or other.stream_at,
+        streams=found.streams + other.streams,
+    )
 
 
 def parse_entries(data: bytes, at: int = 0) -> Parsed:
-    """The entries of a dictionary from one of its keys on, wherever it begins."""
-    parser = _Parser(data, at)
-    return parser.result(parser.dictionary(0))
+    """The entries of a dictionary from one of its keys on, wherever it begins; given up where it seems to be none."""
+    return _both_ways(data, at, lambda parser: parser.dictionary(0), _MOST_STRAY)
 
 
 class _Nothing:
@@ -106,18 +122,20 @@ _NOTHING = _Nothing()
 
 
 class _Parser:
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data, self._at = data, at
+    def __init__(self, data: bytes, at: int, stray: int, token: re.Pattern[bytes] = _TOKEN) -> None:
+        self._data, self._at, self._stray, self._token = data, at, stray, token
         self._clean = self._whole = True
+        self._again = _MOST_AGAIN
+        self._streams: list[tuple[dict[str, Value], int]] = []
 
     def result(self, value: Value) -> Parsed:
         end = self._at
         token = self._next()
         stream_at = self._at if token == b"stream" and isinstance(value, dict) else None
-        return Parsed(value, end, self._clean, self._whole, stream_at)
+        return Parsed(value, end, self._clean, self._whole, stream_at, self._streams)
 
     def _next(self) -> bytes:
-        found = _TOKEN.match(self._data, self._at)
+        found = self._token.match(self._data, self._at)
         if found is None or found[1] is None:
             self._at = len(self._data)
             return b""
@@ -125,6 +143,29 @@ class _Parser:
             self._clean = False
         self._at = found.end()
         return found[1]
+
+    def single(self) -> Value:
+        value = self.value(0)
+        return None if isinstance(value, _Nothing) else value
+
+    def values(self) -> Value:
+        """Some readers take the first, some the last."""
+        found: list[Value] = []
+        while len(found) < _MOST_VALUES:
+            before = self._at
+            token = self._next()
+            if not token or token in _ENDS:
+                self._at, self._whole = before, self._whole and bool(token)
+                break
+            if token in _STRAY:
+                self._clean = False
+                continue
+            self._at = before
+            value = self.value(0)
+            if not isinstance(value, _Nothing):
+                found.append(value)
+        self._clean = self._clean and len(found) == 1
+        return found[0] if len(found) == 1 else Either(found) if found else None
 
     def value(self, depth: int) -> "Value | _Nothing":
         before = self._at
@@ -155,8 +196,11 @@ class _Parser:
             return Reference(number, int(reference[1]))
         if token in (b"true", b"false"):
             return token == b"true"
-        self._clean = self._clean and (token == b"null" or token[0] in b"+-.0123456789")
-        return None
+        if token == b"null" or token[0] in b"+-.0123456789":
+            return None
+        self._clean = False
+        self._stray -= 1
+        return Name()
 
     def dictionary(self, depth: int) -> dict[str, Value]:
         held: dict[str, Value] = {}
@@ -164,8 +208,10 @@ class _Parser:
             before = self._at
             token = self._next()
             if token == b">>":
+                if found := _STREAM.match(self._data, self._at):
+                    self._streams.append((held, found.end()))
                 return held
-            if not token or token in _ENDS:
+            if not token or token == b"endobj":
                 self._whole = self._whole and bool(token)
                 self._at, self._clean = before, False
                 return held
@@ -173,16 +219,30 @@ class _Parser:
                 value = self.value(depth)
                 if value is not None and not isinstance(value, _Nothing):
                     _put(held, unescaped(token[1:]), value)
-            elif token[0] in b"[(<":  # a value without a key: some readers make up one
-                self._at, self._clean = before, False
-                value = self.value(depth)
-                if value is not None and not isinstance(value, _Nothing):
-                    _put(held, "", value)
+            elif token[0] in b"[(<":
+                self._stray_value(held, before, depth)
             else:
                 self._clean = False
+                self._stray -= 1
+                if self._stray < 0:
+                    self._at, self._whole = len(self._data), False
+                    return held
+
+    def _stray_value(self, held: dict[str, Value], start: int, depth: int) -> None:
+        """A value without a key: some readers make up one, some pass over the bracket alone and go on within."""
+        within, self._at, self._clean = self._at, start, False
+        self._again -= 1
+        if self._again < 0:
+            self._at, self._whole = len(self._data), False
+            return
+        value = self.value(depth)
+        if value is not None and not isinstance(value, _Nothing):
+            _put(held, "", value)
+        self._at = min(self._at, within)
 
     def _array(self, depth: int) -> list[Value]:
         made: list[Value] = []
+        within = self._at
         while True:
             value = self.value(depth)
             if not isinstance(value, _Nothing):
@@ -193,7 +253,8 @@ class _Parser:
             if token == b"]":
                 return made
             if not token or token == b">>" or token in _ENDS:
-                self._at, self._clean = before, False
+                self._again -= 1  # without its end: what it seemed to hold may be entries around it
+                self._at, self._clean = within if self._again >= 0 else before, False
                 return made
 
     def _string(self) -> bytes:
@@ -214,7 +275,11 @@ class _Parser:
         return _plain(self._data[start : at - 1])
 
     def _hexadecimal(self, token: bytes) -> bytes:
+        """Letters that are no digits are passed over; or it was none, and what it seemed to hold comes next."""
         digits = re.sub(rb"[^0-9A-Fa-f]", b"", token)
+        if not _HEXADECIMAL.fullmatch(token):
+            self._at -= len(token) - 1
+            self._clean = False
         return bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
 
 

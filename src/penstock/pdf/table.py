@@ -5,7 +5,7 @@ from pikepdf import Object, Pdf
 
 from penstock.pdf.actions import Judge
 from penstock.pdf.findings import Notes
-from penstock.pdf.syntax import Reference, Stream, Value, parse_object
+from penstock.pdf.syntax import Reference, Stream, Value, parse_value
 
 
 def find_listed_actions(pdf: Pdf, holder: Object, place: str, notes: Notes) -> None:
@@ -22,6 +22,6 @@ def find_listed_actions(pdf: Pdf, holder: Object, place: str, notes: Notes) -> N
 def _value_of(found: Object) -> Value:
     """The object as plain values, by way of the text that qpdf writes: escapes undone, one value for each key."""
     if not isinstance(found, pikepdf.Stream):
-        return parse_object(found.unparse(resolved=True)).value
-    held = parse_object(found.stream_dict.unparse(resolved=True)).value
+        return parse_value(found.unparse(resolved=True)).value
+    held = parse_value(found.stream_dict.unparse(resolved=True)).value
     return Stream(held, lambda: [found.read_raw_bytes()]) if isinstance(held, dict) else None

@@ -117,7 +117,7 @@ def _decodings(stream: Stream, may_be: MayBe) -> list[list[bytes]]:
 
 def filters_of(held: dict[str, Value], may_be: MayBe) -> Iterator[tuple[list[str], list[dict[str, int]]]]:
     """The filters of a stream with their parameters, in each way that a dictionary can be read."""
-    lists = [_listed(each) for each in may_be(held.get("Filter"))] or [[]]
+    lists = [_listed(each) for key in ("Filter", "F") for each in may_be(held.get(key))] or [[]]
     given = [_listed(each) for key in ("DecodeParms", "DP") for each in may_be(held.get(key))] or [[]]
     for filters, parameters in islice(product(lists, given), _MOST_WAYS):
         names = [str(one) for each in filters for one in may_be(each) if isinstance(one, Name)]

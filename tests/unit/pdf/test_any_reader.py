@@ -9,6 +9,11 @@ SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
 OTHER_CODES = {
     "an address opened by itself": "SECURITY_URI_ACTION",
     "a file in another revision": "SECURITY_EMBEDDED_FILE",
+    "bytes that are blanks for PDFium alone": "SECURITY_LAUNCH_ACTION",
+    "stream within a dictionary": "SECURITY_LAUNCH_ACTION",
+    "a string in the place of a key": "SECURITY_LAUNCH_ACTION",
+    "an offset that leads to another number": "SECURITY_LAUNCH_ACTION",
+    "names with a sign that only pdfminer drops": "SECURITY_LAUNCH_ACTION",
     "launch in a second object": "SECURITY_LAUNCH_ACTION",
     "names with escapes that only PDFium undoes": "SECURITY_REMOTE_ACTION",
     "an object stream with a comment": "SECURITY_PARSE_FAILED",
@@ -21,7 +26,13 @@ class TestObjectsThatOnlySomeReadersSee:
         assert OTHER_CODES.get(way, SCRIPT) in codes_of(FORKED[way])
 
     @pytest.mark.parametrize(
-        "way", ["entries of 19 bytes", "no end mark", "names with escapes that only PDFium undoes"]
+        "way",
+        [
+            "entries of 19 bytes",
+            "no end mark",
+            "names with escapes that only PDFium undoes",
+            "bytes that are blanks for PDFium alone",
+        ],
     )
     def test_pdfium_does_see_it(self, way):
         assert "PDFium" in views(FORKED[way])

@@ -14,9 +14,10 @@ from penstock.pdf.syntax import Parsed
 _CHUNK = 8 << 20
 OVERLAP = 8 << 10
 _NUMBERS = re.compile(
-    rb"(?:\A|\D)0*(\d{1,10})(?:[\x00\t\n\x0c\r ]|%[^\r\n]*[\r\n])+\d{1,10}(?:[\x00\t\n\x0c\r ]|%[^\r\n]*[\r\n])*\Z"
+    rb"(?:\A|\D)0*(\d{1,10})(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
+    rb"\d{1,10}(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])*\Z"
 )
-_BEFORE = frozenset(b"\x00\t\n\x0c\r 0123456789()<>[]{}/%")
+_BEFORE = frozenset(b"\x00\t\n\x0c\r \x80\xff0123456789()<>[]{}/%")
 _WINDOWS = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 
 
@@ -40,9 +41,11 @@ class Bytes:
             begin = max(0, start - OVERLAP)
             yield begin, self.read(begin, start - begin + _CHUNK)
 
-    def parsed(self, at: int, parse: Callable[[bytes], Parsed]) -> Parsed:
-        """What stands at a position, with positions counted from the start of the file."""
+    def parsed(self, at: int, parse: Callable[[bytes], Parsed], most: int = _WINDOWS[-1]) -> Parsed:
+        """What stands at a position, with positions counted from the start of the file; `most` bytes are read."""
         for window in _WINDOWS:
+            if window > most:
+                break
             data = self.read(at, window)
             found = parse(data)
             # The word `stream` may stand behind the window.
@@ -51,6 +54,7 @@ class Bytes:
         found.end += at
         if found.stream_at is not None:
             found.stream_at += at
+        found.streams = [(held, start + at) for held, start in found.streams]
         return found
 
 
@@ -92,9 +96,17 @@ def _objects(data: bytes) -> Iterator[tuple[int, int]]:
     at = data.find(b"obj")
     while at >= 0:
         if at and data[at - 1] in _BEFORE:
-            numbers = _NUMBERS.search(data, max(0, at - 40), at) or _NUMBERS.search(data, max(0, at - 4096), at)
-            yield at + 3, int(numbers[1]) if numbers else -1
+            yield at + 3, _number_before(data, at)
         at = data.find(b"obj", at + 3)
+
+
+def _number_before(data: bytes, at: int) -> int:
+    """Of the object whose `obj` stands at this position; -1 where there is none."""
+    words = data[max(0, at - 24) : at].split()[-2:]
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+        return int(words[0])
+    found = _NUMBERS.search(data, max(0, at - 40), at) or _NUMBERS.search(data, max(0, at - 4096), at)
+    return int(found[1]) if found else -1
 
 
 def _trailers(data: bytes) -> Iterator[int]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from penstock.pdf.actions import Finding, Judge
-from penstock.pdf.bytescan.words import find_words
-from penstock.pdf.syntax import Value, parse_entries, parse_object
+from penstock.pdf.bytescan.words import KEY, find_words
+from penstock.pdf.syntax import Parsed, Value, parse_entries, parse_value
 
 _OFFSET_BITS = 28
 _WAY_BITS = 6
@@ -44,7 +44,7 @@ class PackedObjects:
                 raise Unclear(f"byte {at}", "object streams that inflate to too much")
             for number, offset in _members(data, firsts):
                 yield number, ((stream << _WAY_BITS | way) << _OFFSET_BITS) + offset
-            words = [word.at for word in find_words(data) if not word.is_packed]
+            words = [word.at for word in find_words(data) if word.kind == KEY]
             if words:
                 self._worth_a_look.append((stream, way, words))
 
@@ -57,11 +57,14 @@ class PackedObjects:
                 continue
             if not firsts or not all(_HEADER.fullmatch(data[:first]) for first in firsts):
                 raise Unclear(f"byte {place}", "an object stream with an action, whose list of objects is damaged")
-            for _, offset in _members(data, firsts):
-                found = parse_object(data, offset)
-                if any(offset <= at <= found.end for at in bad):
-                    for each in whole.find_actions(found.value):
-                        tell(each, f"object stream at byte {place}")
+            for offset, found in [*_listed(data, firsts), *_in_sequence(data)]:
+                if not any(offset <= at <= found.end for at in bad):
+                    continue
+                actions = list(whole.find_actions(found.value))
+                for each in actions:
+                    tell(each, f"object stream at byte {place}")
+                if not actions and not found.is_whole:
+                    raise Unclear(f"byte {place}", "an object stream with text that could be an action")
 
     def _decode(self, stream: int) -> list[bytes]:
         return self._loads[stream][0]()
@@ -69,7 +72,21 @@ class PackedObjects:
     def _value_at(self, place: int) -> Value:
         which, offset = divmod(place, 1 << _OFFSET_BITS)
         stream, way = divmod(which, 1 << _WAY_BITS)
-        return parse_object(self._decoded(stream)[way], offset).value
+        return parse_value(self._decoded(stream)[way], offset).value
+
+
+def _listed(data: bytes, firsts: list[int]) -> Iterator[tuple[int, Parsed]]:
+    for _, offset in _members(data, firsts):
+        yield offset, parse_value(data, offset)
+
+
+def _in_sequence(data: bytes) -> Iterator[tuple[int, Parsed]]:
+    """One object behind the other: some readers do not heed the offsets."""
+    at = 0
+    while at < len(data):
+        found = parse_value(data, at)
+        yield at, found
+        at = max(found.end, at + 1)
 
 
 def _members(data: bytes, firsts: list[int]) -> Iterator[tuple[int, int]]:

@@ -11,25 +11,28 @@ behind one, has been judged when `scan_bytes` returns without a finding.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
 from penstock.pdf.bytescan.index import Bytes, ObjectIndex, TooManyObjects
 from penstock.pdf.bytescan.packed import PackedObjects, Unclear
 from penstock.pdf.bytescan.streams import RawStreams
-from penstock.pdf.bytescan.words import find_words
+from penstock.pdf.bytescan.tables import StrayEntries
+from penstock.pdf.bytescan.words import KEY, PACKED, TABLE, find_words
 from penstock.pdf.findings import Bounds, Notes
 from penstock.pdf.inflating import decodings_of
-from penstock.pdf.syntax import Parsed, Reference, Stream, Value, parse_entries, parse_object
+from penstock.pdf.syntax import Either, Name, Parsed, Reference, Stream, Value, parse_entries, parse_object
 from penstock.pdf.xfa import filters_of
 
 _REVISIONS = 4  # times the number of objects that one revision may hold
+_AROUND = 64 << 10
+_DEEP = ("OpenAction", "AA", "EF", "XFA", "URI", "Ref", "JavaScript", "EmbeddedFiles")
 _MOST_WORDS = 1_000_000
 _MOST_TRACED = 200_000
 _ENOUGH = 100
 _LARGEST_PACKED = 64 << 20
-_PACKED = 1 << 62  # places from here on are in object streams
+_IN_STREAM = 1 << 62  # places from here on are in object streams
 
 
 def scan_bytes(descriptor: int, bounds: Bounds, notes: Notes) -> None:
@@ -57,62 +60,86 @@ class _Scan:
         self._whole = Judge(self._resolve)
 
     def run(self) -> None:
-        words, packed = self._search()
-        for at in packed:
+        found = self._search()
+        self._tables = found[TABLE]
+        words = found[KEY]
+        for at in found[PACKED]:
             self._open_packed(at)
-        suspects = [at for at in words if self._is_suspect(self._file.parsed(at, parse_entries))]
+        suspects = [at for at in words if self._is_suspect(self._file.parsed(at, parse_entries, _AROUND))]
         self._packed.judge(self._part, self._whole, self._tell)
         if suspects:
             self._trace(suspects)
 
-    def _search(self) -> tuple[list[int], list[int]]:
-        words: dict[int, None] = {}
-        packed: dict[int, None] = {}
+    def _search(self) -> dict[str, list[int]]:
+        """The positions of words by their kind, in order."""
+        found: dict[str, dict[int, None]] = {KEY: {}, PACKED: {}, TABLE: {}}
         for begin, data in self._file.chunks():
             self._index.add_chunk(begin, data)
             for word in find_words(data):
-                (packed if word.is_packed else words)[begin + word.at] = None
-                if len(words) + len(packed) > _MOST_WORDS:
-                    raise TooManyObjects
-        return sorted(words), sorted(packed)
+                found[word.kind][begin + word.at] = None
+            if sum(map(len, found.values())) > _MOST_WORDS:
+                raise TooManyObjects
+        return {kind: sorted(places) for kind, places in found.items()}
 
     def _is_suspect(self, found: Parsed) -> bool:
         value = self._with_stream(found)
-        if isinstance(found.value, dict) and "Encrypt" in found.value:
-            return True
+        for held in found.value.values if isinstance(found.value, Either) else [found.value]:
+            if isinstance(held, dict) and ("Encrypt" in held or (not found.is_whole and _is_deep(held))):
+                return True
         return next(self._part.find_actions(value), None) is not None
 
     # What a reference may lead to
 
     def _resolve(self, reference: Reference) -> list[Value]:
         return [
-            self._parsed(place) if place < _PACKED else self._packed.value_at(place - _PACKED)
-            for place in self._index.places_of(reference.number)
+            self._parsed(place) if place < _IN_STREAM else self._packed.value_at(place - _IN_STREAM)
+            for place in [*self._index.places_of(reference.number), *self._stray.places_of(reference.number)]
         ]
+
+    @cached_property
+    def _stray(self) -> StrayEntries:
+        stray = StrayEntries(self._file, self._index)
+        stray.add_tables()
+        for at in self._tables:
+            found = self._file.parsed(self._start_before(at), parse_object)
+            held = found.value
+            if isinstance(held, dict) and found.stream_at is not None:
+                widths, sections, size = (self._numbers(held.get(key)) for key in ("W", "Index", "Size"))
+                for data in self._decodings(held, found.stream_at):
+                    stray.add_stream(data, widths, sections or [0, *size])
+        return stray
 
     def _parse_at(self, place: int) -> Value:
         return self._with_stream(self._file.parsed(place, parse_object))
 
     def _with_stream(self, found: Parsed) -> Value:
-        if found.stream_at is None or not isinstance(found.value, dict):
+        """The value, and every stream that a reader could see in it."""
+        if not found.streams:
             return found.value
-        held, start = found.value, found.stream_at
-        return Stream(held, lambda: self._streams.contents(held, start))
+        streams: list[Value] = [
+            Stream(held, partial(self._streams.contents, held, start)) for held, start in found.streams
+        ]
+        return (
+            streams[0] if len(streams) == 1 and found.value is found.streams[0][0] else Either([found.value, *streams])
+        )
+
+    @staticmethod
+    def _numbers(value: Value) -> list[int]:
+        """Only as written in place: readers need the table before they can follow a reference."""
+        return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, int)]
 
     def _may_be_numbers(self, value: Value) -> list[int]:
-        if isinstance(value, Reference):
-            return [each for each in self._resolve(value) if isinstance(each, int)]
-        return [value] if isinstance(value, int) else []
+        return [each for each in self._whole.may_be(value) if isinstance(each, int)]
 
     # Object streams
 
     def _open_packed(self, at: int) -> None:
         """Read the object stream whose dictionary holds the word at this position, if it is one."""
-        behind = self._file.parsed(at, parse_entries)
+        behind = self._file.parsed(at, parse_entries, _AROUND)
         start = self._start_before(at)
         found = self._file.parsed(start, parse_object) if start else None
         if behind.stream_at is None:
-            if found is not None and found.value == "ObjStm":  # the type of another object, by reference
+            if found is not None and Name("ObjStm") in self._whole.may_be(found.value):  # a type, by reference
                 raise Unclear("", "an object stream that says so by reference")
             return
         if found is None or found.stream_at != behind.stream_at or not found.is_clean:
@@ -123,7 +150,7 @@ class _Scan:
         firsts = self._may_be_numbers(held.get("First"))
         load = partial(self._decodings, held, stream_at)
         for number, place in self._packed.add(load, firsts, start):
-            self._index.add(number, _PACKED + place)
+            self._index.add(number, _IN_STREAM + place)
 
     def _decodings(self, held: dict[str, Value], stream_at: int) -> list[bytes]:
         found: dict[bytes, None] = {}
@@ -155,14 +182,26 @@ class _Scan:
             index = bisect_right(suspects, start)
             if index == len(suspects) or suspects[index] > found.end:
                 continue  # nothing within it
-            if isinstance(found.value, dict) and "Encrypt" in found.value and "Root" in found.value:
+            if any(
+                "Encrypt" in each and "Root" in each
+                for each in self._whole.may_be(found.value)
+                if isinstance(each, dict)
+            ):
                 self._notes.add(codes.ENCRYPTED, "", "encrypted for readers that take another revision")
                 told = True
-            for each in self._whole.find_actions(self._with_stream(found)):
+            actions = list(self._whole.find_actions(self._with_stream(found)))
+            for each in actions:
                 self._tell(each, f"byte {start}")
-                told = True
+            if not actions and not found.is_whole:
+                raise Unclear(f"byte {start}", "text that could be an action, in an object without an end")
+            told = told or bool(actions)
         return told
 
     def _tell(self, found: Finding, place: str) -> None:
         detail = f"{found.detail}, in an object that only some readers use"
         self._notes.add(found.code, f"{place} {found.path}".rstrip(), detail)
+
+
+def _is_deep(held: dict[str, Value]) -> bool:
+    """Whether a value that was cut off could go on with an action."""
+    return any(isinstance(held.get(key), dict | list) for key in _DEEP)

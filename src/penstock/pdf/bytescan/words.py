@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.pdf.syntax import WHITE, unescaped
+from penstock.pdf.names import unescaped
 
-_W = rb"[" + WHITE + rb"]"
-_END = rb"(?![^\x00\t\n\x0c\r ()<>\[\]{}/%])"
+_W = rb"[\x00\t\n\x0c\r \x80\xff]"  # the last two for PDFium alone
+_END = rb"(?![^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%])"
 _VALUES = rb"JavaScript|Launch|SubmitForm|ImportData|GoToR|GoToE|Thread|RichMediaExecute"
 _KEYS = rb"JS|OnInstantiate|XFA|OpenAction|AA|EF|EmbeddedFiles|UF|FS|Ref|Win|Mac|Unix|CMD|Encrypt"
 _WORDS = re.compile(
@@ -23,7 +23,8 @@ _WORDS = re.compile(
     rb"|URI" + _END + rb"(?!" + _W + rb"{0,16}(?:/|>>|\((?:https?|mailto):)))"
     rb"|(?P<packed>ObjStm" + _END + rb"|First" + _W + rb"{1,16}\d{1,10}" + _END +
     rb"(?!" + _W + rb"{1,16}\d{1,10}" + _W + rb"{1,16}R))"
-    rb"|(?P<escaped>[^\x00\t\n\x0c\r ()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r ()<>\[\]{}/%]{2,120})"
+    rb"|(?P<table>XRef" + _END + rb")"
+    rb"|(?P<escaped>[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%]{0,120})"
     rb")"
 )  # fmt: skip
 _IS_VALUE = {each.decode() for each in _VALUES.split(b"|")}
@@ -32,11 +33,14 @@ _IS_PACKED = {"ObjStm", "First"}
 _S_BEFORE = re.compile(rb"/(?:S|#53)" + _W + rb"*\Z")
 
 
+KEY, PACKED, TABLE = "key", "packed", "table"
+
+
 class Word(NamedTuple):
     """A place to look at."""
 
     at: int  # of a key, from which on the entries of a dictionary are parsed
-    is_packed: bool  # it may be the dictionary of an object stream
+    kind: str  # KEY, PACKED for the dictionary of an object stream, TABLE for that of a cross-reference stream
 
 
 def find_words(data: bytes) -> Iterator[Word]:
@@ -44,21 +48,19 @@ def find_words(data: bytes) -> Iterator[Word]:
         kind, at = found.lastgroup, found.start()
         if kind == "escaped":
             kind = _kind_of(unescaped(found["escaped"]))
-        if kind == "packed":
-            yield Word(at, is_packed=True)
-        elif kind == "key":
-            yield Word(at, is_packed=False)
+        if kind in (KEY, PACKED, TABLE):
+            yield Word(at, kind)
         elif kind == "value":
             # Of `/S /Launch` the key comes first; as a key of its own the word is looked at too.
             key = _S_BEFORE.search(data, max(0, at - 4096), at)
             if key:
-                yield Word(key.start(), is_packed=False)
-            yield Word(at, is_packed=False)
+                yield Word(key.start(), KEY)
+            yield Word(at, KEY)
 
 
 def _kind_of(name: str) -> str:
     if name in _IS_VALUE:
         return "value"
     if name in _IS_PACKED:
-        return "packed"
-    return "key" if name in _IS_KEY else ""
+        return PACKED
+    return KEY if name in _IS_KEY else TABLE if name == "XRef" else ""

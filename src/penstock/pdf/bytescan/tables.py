@@ -1,0 +1,76 @@
+"""Entries of cross-reference tables that lead to an object of another number.
+
+Most readers mend such a table; some take whatever stands at the offset for the object that they asked for. So what a
+reference may lead to includes these.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from penstock.pdf.bytescan.index import Bytes, ObjectIndex
+
+_LINE = re.compile(rb"[\x00\t\n\x0c\r ]*(\d{1,18})[\x00\t\n\x0c\r ]+(\d{1,18})(?:[\x00\t\n\x0c\r ]*([nf])(?![a-z]))?")
+_LONGEST = 16 << 20
+_NEAR = 40  # from an offset to the end of `1 0 obj`
+_HEAD = 1024 + 8
+
+
+class StrayEntries:
+    """Objects by the numbers under which some table names them, where these are not their own."""
+
+    def __init__(self, file: Bytes, index: ObjectIndex) -> None:
+        self._file, self._index = file, index
+        self._header = max(0, file.read(0, _HEAD).find(b"%PDF-"))  # offsets count from there, or from the start
+        self._of_number: dict[int, list[int]] = {}
+
+    def places_of(self, number: int) -> list[int]:
+        return self._of_number.get(number, [])
+
+    def add_tables(self) -> None:
+        for begin, data in self._file.chunks():
+            for found in re.finditer(rb"(?<!start)xref", data):
+                for number, offset in _entries(self._file.read(begin + found.end(), _LONGEST)):
+                    self._add(number, offset)
+
+    def add_stream(self, data: bytes, widths: list[int], sections: list[int]) -> None:
+        """The entries of a cross-reference stream, decoded."""
+        if len(widths) < 3 or not 0 < sum(widths) <= 64 or min(widths) < 0:
+            return
+        row, at = sum(widths), 0
+        for start, count in zip(sections[::2], sections[1::2], strict=False):
+            for number in range(start, start + min(count, (len(data) - at) // row)):
+                kind = int.from_bytes(data[at : at + widths[0]], "big") if widths[0] else 1
+                if kind == 1:
+                    self._add(number, int.from_bytes(data[at + widths[0] : at + widths[0] + widths[1]], "big"))
+                at += row
+
+    def _add(self, number: int, offset: int) -> None:
+        own = self._index.places_of(number)
+        if not self._header and len(own) == 1 and 0 < own[0] - offset <= _NEAR:
+            return
+        for base in {offset, offset + self._header}:
+            at = bisect_right(self._index.starts, base)
+            if at == len(self._index.starts):
+                continue
+            start = self._index.starts[at]
+            known = self._of_number.get(number, [])
+            if start - base <= _NEAR and start not in own and start not in known:
+                self._of_number[number] = [*known, start]
+
+
+def _entries(data: bytes) -> Iterator[tuple[int, int]]:
+    number, at, is_first, shifts = 0, 0, True, False
+    while found := _LINE.match(data, at):
+        at = found.end()
+        if found[3] is None:
+            number, is_first = int(found[1]), True
+            continue
+        if is_first:  # numbered from 1 by mistake, beginning with the entry that is always 0
+            shifts = number == 1 and found[3] == b"f"
+            is_first = False
+        if found[3] == b"n":
+            yield number, int(found[1])
+            if shifts:
+                yield number - 1, int(found[1])
+        number += 1
