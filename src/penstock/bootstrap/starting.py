@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
+from importlib import import_module
 from typing import Any
 
 import structlog
@@ -168,6 +169,7 @@ async def _sandboxes(settings: Settings, role: str, stack: AsyncExitStack) -> tu
         settings.pdf, settings.sandbox, reads_pages=is_worker, also=_RULE_MODULES if is_worker else ()
     )  # fmt: skip
     if role in _READERS:
+        import_module("penstock.bootstrap.etl")  # now, or the first rule's request would hold up all others meanwhile
         await sandbox.start()
         stack.push_async_callback(sandbox.close)
     limits = settings.etl.rule_limits()

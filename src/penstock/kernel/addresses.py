@@ -7,10 +7,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 _UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
 _TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
 _LOOKING_UP = ThreadPoolExecutor(32, thread_name_prefix="names")
+
+
+_SHARE = 4  # of these threads, for one merchant's names
+_shares: WeakValueDictionary[tuple[int, str], asyncio.Semaphore] = WeakValueDictionary()  # gone when nobody looks up
 
 
 class NameUnknown(Exception):
@@ -26,6 +31,11 @@ def is_public(text: str) -> bool:
         if address not in _UNICAST or address in _OVER_IPV4:
             return False
     return address.is_global and not address.is_multicast
+
+
+def share_of(merchant_id: str) -> asyncio.Semaphore:
+    """The threads that one merchant's names may take at once in this process."""
+    return _shares.setdefault((id(asyncio.get_running_loop()), merchant_id), asyncio.Semaphore(_SHARE))
 
 
 async def look_up(host: str, port: int, seconds: float, share: asyncio.Semaphore | None = None) -> list[str]:

@@ -17,14 +17,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 import httpx
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import endpoint_breaker, error_codes, json
-from penstock.kernel.addresses import NameUnknown, is_public, look_up
+from penstock.kernel.addresses import NameUnknown, is_public, look_up, share_of
 from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
 from penstock.kernel.errors import PenstockError
@@ -36,7 +35,6 @@ from penstock.kernel.sinks import Send, SinkRefused
 from penstock.kernel.telemetry import with_traceparent
 
 MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
-_NAMES_PER_MERCHANT = 4  # looked up at once: a name server that never answers holds a thread for half a minute
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
 
@@ -137,7 +135,6 @@ class WebhookCaller:
         self._database = database
         self._settings = settings
         self._clock = clock
-        self._names: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         # Its own limit on connections would make one merchant wait for another; there are as many calls as places.
         self._client = httpx.AsyncClient(
             timeout=settings.timeout_seconds.total_seconds(),
@@ -161,8 +158,7 @@ class WebhookCaller:
             )
         if row is None:
             return None
-        share = self._names.setdefault(row["merchant_id"], asyncio.Semaphore(_NAMES_PER_MERCHANT))
-        target = _Target(str(row["url"]), str(row["secret"]), share)
+        target = _Target(str(row["url"]), str(row["secret"]), share_of(row["merchant_id"]))
         return partial(self._post, target)
 
     async def _post(self, target: "_Target", event: StoredEvent) -> None:
@@ -231,14 +227,14 @@ def signed_headers(secret: str, message_id: str, timestamp: int, body: bytes) ->
     }
 
 
-async def safe_address(url: str, settings: WebhookSettings) -> str:
+async def safe_address(url: str, settings: WebhookSettings, merchant_id: str = "") -> str:
     """Where the address leads now. Refuses what is no address, not https, or leads into our own network.
 
     For registering; each call looks the name up again, and connects to the very address that it judged.
     """
     host, port = _check_form(url, settings)
     try:
-        addresses = await look_up(host, port or 443, settings.timeout_seconds.total_seconds())
+        addresses = await look_up(host, port or 443, settings.timeout_seconds.total_seconds(), share_of(merchant_id))
     except (TimeoutError, NameUnknown):
         raise _refused(url, "the host name is not known") from None
     if not settings.allow_private and not all(map(is_public, addresses)):

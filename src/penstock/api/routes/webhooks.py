@@ -92,7 +92,8 @@ async def create_webhook(request: Request, caller: SignedIn, body: NewWebhook) -
     under the same `webhook-id`.
     """
     parts: Parts = request.app.state.parts
-    await webhooks.safe_address(body.url, parts.settings.webhooks)  # asks the network: before the transaction
+    # Asks the network, so before the transaction.
+    await webhooks.safe_address(body.url, parts.settings.webhooks, caller.merchant_id)
     async with parts.database.transaction() as tx:
         wanted = webhooks.Registration(caller.merchant_id, body.url, tuple(body.event_types), caller.user_id)
         row = await webhooks.register(tx, wanted)
