@@ -18,16 +18,19 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
-from penstock.api.access import ACCESS, UNCOUNTED
+from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, UNCOUNTED
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refuse_act_for
 from penstock.kernel.identity.access import bearer_token, require
+from penstock.kernel.rategate import RatePolicy
 from penstock.kernel.shares import ON_BEHALF_OF
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
-LARGEST_ANONYMOUS_BODY = 32 << 10  # reading JSON takes the event loop: 5 ms for so much, 150 ms for a MiB
+SMALL_BODY = 64 << 10  # reading JSON takes the event loop: 10 ms for so much, 150 ms for a MiB
+LARGEST_ANONYMOUS_BODY = 32 << 10
+_LARGE_BODIES = RatePolicy(rate=0.5, burst=10)  # of one merchant, where large ones are taken at all
 SLOWEST_BODY_SECONDS = 60.0
 _SAFE = ("GET", "HEAD", "OPTIONS")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -43,7 +46,7 @@ class GuardedRoute(APIRoute):
             request.state.caller = await admitted(request, self.path)
             if self.body_field is not None and (self.body_field.field_info.is_required() or _has_body(request)):
                 _check_content_type(request)
-            largest = LARGEST_ANONYMOUS_BODY if request.state.caller is None else LARGEST_BODY
+            largest = await _largest_body(request, self.path)
             return await handle(Request(request.scope, _bounded(request, largest)))
 
         return guarded
@@ -146,6 +149,19 @@ def require_own_origin(request: Request) -> None:
         ours = bool(host) and request.headers.get("origin", "").partition("://")[2] == host
     if not ours:
         raise PenstockError(error_codes.ORIGIN_DENIED)
+
+
+async def _largest_body(request: Request, path: str) -> int:
+    """How many bytes this request's body may have. A large one takes a permit of its merchant's."""
+    caller: Caller | None = request.state.caller
+    if caller is None:
+        return LARGEST_BODY if path in OWN_TOKENS else LARGEST_ANONYMOUS_BODY
+    declared = request.headers.get("content-length", "")
+    is_small = declared.isdecimal() and int(declared) <= SMALL_BODY
+    if is_small or not path.startswith(LARGE_BODIES) or not _has_body(request):
+        return SMALL_BODY
+    await request.app.state.parts.limits.one_of("large-bodies", caller.merchant_id, _LARGE_BODIES)
+    return LARGEST_BODY
 
 
 def _has_body(request: Request) -> bool:
