@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,10 +22,12 @@ _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_before() -> Iterator[None]:
-    """Commands are quiet; what runs after them in this process is not."""
+def _process_as_before() -> Iterator[None]:
+    """Commands are quiet and close their files to others; what runs after them in this process does not."""
     configured, level = structlog.get_config(), logging.getLogger("psycopg.pool").level
+    umask = os.umask(0o022)
     yield
+    os.umask(umask)
     structlog.configure(**configured)
     logging.getLogger("psycopg.pool").setLevel(level)
 

@@ -37,6 +37,7 @@ from penstock.kernel.redis import Keys, Redis
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
+from penstock.kernel.telemetry.settings import TelemetrySettings
 from penstock.kernel.webhooks import WebhookSettings
 from penstock.llm.adapter import Guards, Llm
 from penstock.llm.examples import Examples
@@ -63,6 +64,7 @@ class EdgeSettings:
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     etl: EtlSettings = field(default_factory=EtlSettings)
     direct: DirectSettings = field(default_factory=lambda: DirectSettings(bucket_url="gs://shelf"))
+    telemetry: TelemetrySettings = field(default_factory=lambda: TelemetrySettings(metrics_shared_sec=0))
 
 
 @dataclass(frozen=True)

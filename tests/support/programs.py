@@ -10,9 +10,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Ours without the settings of whoever runs the tests, and with this checkout first on the path."""
+    """Ours without the settings of whoever runs the tests, with this checkout first on the path and fresh metrics."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "LC_", "LANG"))}
-    return plain | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "LANG": "C.UTF-8", **extra}
+    return plain | {
+        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "LANG": "C.UTF-8",
+        "PENSTOCK_METRICS_SHARED_SEC": "0",
+        **extra,
+    }
 
 
 def start_python(*arguments: str, **options: Any) -> subprocess.Popen[str]:

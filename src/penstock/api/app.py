@@ -77,7 +77,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.trusted_peers = TrustedPeers()
-    app.state.exposition = Exposition()
+    app.state.exposition = Exposition(parts.settings.telemetry.metrics_shared_sec)
     app.state.readiness = _readiness(parts)
     for router in ROUTERS:
         app.router.routes.extend(router.routes)

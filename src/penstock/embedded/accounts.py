@@ -127,13 +127,22 @@ def make(directory: Path) -> None:
         raise cannot_use(directory, failure) from failure
 
 
+def make_parents(path: Path) -> None:
+    """Makes the directories above `path`; the servers' account, where root lends one, passes through them."""
+    for parent in [above for above in reversed(path.parents) if not above.exists()]:
+        parent.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            parent.chmod(0o711)
+
+
 def own(path: Path, account: Account | None) -> None:
     """Make a private directory that the server's account owns; a stranger's directory is refused.
 
     Only a link of our own is followed, and what was looked at is what is given away: in the temporary
     directory anybody may put something else under this name, also between two looks.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    make_parents(path)
+    path.mkdir(exist_ok=True)
     lies_there = path.lstat()
     our_link = stat.S_ISLNK(lies_there.st_mode) and lies_there.st_uid == os.geteuid()
     opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if our_link else os.O_NOFOLLOW))

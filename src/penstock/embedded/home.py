@@ -25,7 +25,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.embedded.accounts import account_name, reaching, server_account
+from penstock.embedded.accounts import account_name, make_parents, reaching, server_account
 from penstock.embedded.failure import EmbeddedFailure, cannot_use, disk_full, free_megabytes
 from penstock.embedded.process import born_at, end_leftover
 
@@ -97,7 +97,7 @@ class Home:
         """Make it, or say in a sentence why it cannot be used."""
         self.refuse_unusable()
         try:
-            _make_parents(self.path)
+            make_parents(self.path)
             self.path.mkdir(exist_ok=True)
             # Servers that root starts run as another account and must pass through to their own directories.
             passage = 0o711 if os.geteuid() == 0 else 0o700
@@ -227,14 +227,6 @@ class Home:
         fresh = not (self.path / "pgdata" / "PG_VERSION").exists()
         if free_megabytes(self.path) < (_MEGABYTES_FOR_A_NEW_CLUSTER if fresh else _MEGABYTES_TO_START):
             raise disk_full(self.path)
-
-
-def _make_parents(path: Path) -> None:
-    """New directories above the data directory: the servers' account, where root lends one, passes through them."""
-    for parent in [above for above in reversed(path.parents) if not above.exists()]:
-        parent.mkdir(exist_ok=True)
-        if os.geteuid() == 0:
-            parent.chmod(0o711)
 
 
 def _try_writing(directory: Path) -> None:

@@ -84,8 +84,8 @@ class TestEndings:
     @pytest.mark.parametrize(
         ("ending", "signal", "code"),
         [
-            (Ending.TIMED_OUT, Signals.SIGXCPU, "ETL_RULE_TOO_COSTLY"),
-            (Ending.TIMED_OUT, None, "SANDBOX_UNAVAILABLE"),
+            (Ending.TIMED_OUT, None, "ETL_RULE_TOO_COSTLY"),
+            (Ending.STALLED, None, "SANDBOX_UNAVAILABLE"),
             (Ending.OUT_OF_MEMORY, None, "ETL_RULE_TOO_COSTLY"),
             (Ending.RESULT_TOO_LARGE, None, "ETL_RULE_TOO_COSTLY"),
             (Ending.CRASHED, Signals.SIGABRT, "ETL_RULE_TOO_COSTLY"),

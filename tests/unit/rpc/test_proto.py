@@ -15,7 +15,7 @@ PROTO = ROOT / "proto"
 RELEASED = PROTO / "released.txtpb"  # made by `buf build` when a version goes out
 TYPES = {
     FieldDescriptor.TYPE_STRING: "string", FieldDescriptor.TYPE_INT64: "int64", FieldDescriptor.TYPE_INT32: "int32",
-    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_BOOL: "bool", FieldDescriptor.TYPE_MESSAGE: "message",
 }  # fmt: skip
 MESSAGES = {
     "InitResumableUploadRequest": [
@@ -24,7 +24,7 @@ MESSAGES = {
     ],
     "InitResumableUploadResponse": [
         "string upload_id 1", "string bucket 2", "string object_name 3", "string resumable_init_url 4",
-        "int64 expires_at_unixms 5", "bool already_completed 6",
+        "int64 expires_at_unixms 5", "bool already_completed 6", "message resumable_init_headers 7",
     ],
     "GetUploadRequest": ["string upload_id 1"],
     "GetUploadResponse": [

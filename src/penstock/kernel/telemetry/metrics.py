@@ -19,7 +19,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_SHARED_SECONDS = 1.0
 
 
 def exposition() -> bytes:
@@ -30,18 +29,19 @@ def exposition() -> bytes:
 
 
 class Exposition:
-    """Makes what `/metrics` answers at most once a second, in a thread; callers in between share one answer.
+    """Makes what `/metrics` answers, in a thread and only so often; callers in between share one answer.
 
     Adding up the files of all processes takes tens of milliseconds, and anybody may ask.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared_seconds: float) -> None:
+        self._shared_seconds = shared_seconds
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         self._made_at = float("-inf")
         self._making: asyncio.Future[bytes] | None = None
 
     async def read(self) -> bytes:
-        is_old = time.monotonic() - self._made_at >= _SHARED_SECONDS
+        is_old = time.monotonic() - self._made_at >= self._shared_seconds
         if self._making is None or (self._making.done() and is_old):
             self._making = asyncio.get_running_loop().run_in_executor(self._thread, self._make)
         return await asyncio.shield(self._making)

@@ -43,6 +43,11 @@ class TelemetrySettings(SettingsGroup):
     metrics_port: int = Field(
         0, ge=0, le=65535, description="Port of /metrics for a worker or scheduler that runs alone; 0: none"
     )
+    metrics_shared_sec: float = Field(
+        1.0,
+        ge=0,
+        description="Seconds for which callers of /metrics share one answer: anybody may ask, and it is costly",
+    )
     trace_ratio: float = Field(1.0, ge=0, le=1, description="Share of new traces that is recorded")
 
     @field_validator("otlp_endpoint")
