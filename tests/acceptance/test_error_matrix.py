@@ -70,7 +70,7 @@ FILES = [
     # security
     bad_file("a password", files.with_password, "SECURITY_ENCRYPTED_PDF", "password"),
     bad_file("a script", files.with_script, "SECURITY_JAVASCRIPT_EMBEDDED", "JavaScript"),
-    bad_file("work without end", files.endless_work, "SECURITY_PARSE_TIMEOUT", "after 3 s"),
+    bad_file("work without end", files.endless_work, "SECURITY_PARSE_TIMEOUT", "3 s of CPU time"),
     bad_file("too many objects", files.too_many_objects, "SECURITY_OBJECT_COUNT_EXCEEDED", "3000 are allowed"),
     bad_file("a program to start", files.opening("<</S/Launch/F(calc.exe)>>"), "SECURITY_LAUNCH_ACTION", "Launch"),
     bad_file("a form that is sent", files.opening("<</S/SubmitForm/F(//x)>>"), "SECURITY_SUBMIT_ACTION", "SubmitForm"),

@@ -151,7 +151,8 @@ class TestCompiling:
     @given(anything, anything)
     def test_every_leaf_of_the_snapshot_has_its_origin_and_the_snapshots_value(self, demo, defaults, run):
         compiled = compile_spec(demo(defaults=defaults), "works", Operation.HARVEST, run)
-        outside = ("provenanceCode", "endpointName", "role", "operation", "registryVersion", "detail", "detailEndpoint")
+        outside = ("provenanceCode", "endpointName", "role", "operation", "registryVersion", "allowsPrivate", "detail",
+                   "detailEndpoint")  # fmt: skip
         inside = {key: value for key, value in compiled.snapshot.items() if key not in outside}
         assert {key: origin.value for key, origin in compiled.origins.items()} == leaves(inside)
 
