@@ -8,7 +8,7 @@ PUBLIC: None = None  # no token is asked for
 
 UNCOUNTED = "/api/v1/uploads"  # outside the limit on calls: one upload is many, and has limits of its own
 OWN_TOKENS = ("/_/gcs/callback",)  # check a token of their own before they read the body
-LARGE_BODIES = ("/api/v1/etl/rules", "/api/v1/harvest/")  # rules and sources may be up to a MiB, all others 64 KiB
+LARGE_BODIES = ("/api/v1/etl/rules", "/api/v1/harvest/")  # rules and sources may be up to a MiB, all others 16 KiB
 
 ACCESS: Mapping[tuple[str, str], Roles | None] = {
     # people

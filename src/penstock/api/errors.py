@@ -78,6 +78,9 @@ def _headers(code: ErrorCode, body: Mapping[str, Any]) -> dict[str, str]:
     return headers
 
 
+_MOST_PROBLEMS = 20  # told at once: a body of a thousand wrong fields is one mistake, and an answer costs time
+
+
 async def _on_penstock_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PenstockError)  # noqa: S101  registered for this class only
     return response_of(request, error.code, error.details)
@@ -87,7 +90,7 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
     """Names and reasons only: what was sent may be secret and is not sent back."""
     assert isinstance(error, RequestValidationError)  # noqa: S101  as above
     fields: dict[str, str] = {}
-    for problem in error.errors():
+    for problem in error.errors()[:_MOST_PROBLEMS]:
         location = [str(part) for part in problem["loc"] if not (problem["type"] == "json_invalid" and part != "body")]
         fields.setdefault(".".join(location), reason(problem, language_of(request)))
     return response_of(request, error_codes.REQUEST_INVALID, {"fields": fields})

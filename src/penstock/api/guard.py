@@ -28,7 +28,7 @@ from penstock.kernel.shares import ON_BEHALF_OF
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
-SMALL_BODY = 64 << 10  # reading JSON takes the event loop: 10 ms for so much, 150 ms for a MiB
+SMALL_BODY = 16 << 10  # reading JSON takes the event loop: 5 ms for so much at the worst, 200 ms for a MiB
 LARGEST_ANONYMOUS_BODY = 32 << 10
 _LARGE_BODIES = RatePolicy(rate=0.5, burst=10)  # of one merchant, where large ones are taken at all
 SLOWEST_BODY_SECONDS = 60.0

@@ -25,6 +25,7 @@ _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = 1 << 1 | _READ_FILE | 1 << 14  # write, read, truncate
 _CAN_KILL_AND_SWITCH = 1 << 5 | 1 << 6 | 1 << 7  # CAP_KILL, CAP_SETGID, CAP_SETUID
 _CAP_DAC_READ_SEARCH = 1 << 2
+_MOST_THREADS = 4096  # of all processes of the account: far from all that the machine can have
 
 
 class Start(msgspec.Struct):
@@ -89,6 +90,7 @@ def confine(lock: Lock, limits: Limits) -> None:
     if sys.platform != "linux":  # no filter: at least no new processes
         limit(resource.RLIMIT_NPROC, 0, 0)
         return
+    limit(resource.RLIMIT_NPROC, _MOST_THREADS, _MOST_THREADS)
     libc = ctypes.CDLL(None, use_errno=True)
     _die_with(libc, lock.template)
     if lock.rules is not None:

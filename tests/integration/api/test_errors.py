@@ -169,7 +169,12 @@ class TestBadRequests:
         large = {"url": "https://a.example", "event_types": ["x" * (80 << 10)]}
         answer = await client.post("/api/v1/webhooks", json=large, headers=bearer("uploader"))
         assert (answer.status_code, answer.json()["code"]) == (413, "REQUEST_TOO_LARGE")
-        assert answer.json()["details"]["limit_bytes"] == 64 << 10
+        assert answer.json()["details"]["limit_bytes"] == 16 << 10
+
+    async def test_of_very_many_wrong_fields_only_the_first_are_told(self, client):
+        wrong = {str(each): 1 for each in range(1000)}
+        answer = await client.post("/api/v1/jobs", json=wrong, headers=bearer("uploader"))
+        assert (answer.status_code, len(answer.json()["details"]["fields"])) == (400, 20)
 
     async def test_large_bodies_have_a_limit_of_their_own(self, client):
         rule = {"name": "x", "system_prompt": "y" * (80 << 10), "wrong": True}

@@ -292,6 +292,24 @@ class TestWriting:
 
 
 class TestOneProcessPerCall:
+    async def test_it_holds_its_line_and_its_files_and_nothing_of_the_template(
+        self, sandbox: Sandbox, tmp_path: Path
+    ) -> None:
+        """With what the template waits with, one call could stop the calls of all merchants."""
+        (tmp_path / "a").write_bytes(b"one")
+        assert len((await sandbox.call("hostile:descriptors")).value) == 4  # standard ones and the line
+        assert len((await sandbox.call("hostile:count_descriptors", files=[tmp_path / "a"])).value) == 5
+
+    async def test_it_cannot_call_itself_stalled_to_be_tried_again(self, sandbox: Sandbox) -> None:
+        assert (await sandbox.call("hostile:call_itself_stalled")).ending is Ending.GARBLED
+
+    async def test_a_template_that_does_not_answer_costs_a_call_its_time_and_the_next_nothing(self) -> None:
+        async with make() as one:
+            assert one._template is not None
+            os.kill(one._template.pid, signal.SIGSTOP)
+            outcome = await one.call("hostile:add", 1, 2, limits=replace(QUICK, wall_seconds=0.2))
+            assert outcome.value == 3  # made once more, by a new template
+
     async def test_every_call_has_a_process_of_its_own_that_is_gone_when_it_answers(self, sandbox: Sandbox) -> None:
         pids = [(await sandbox.call("hostile:own_pid")).value for _ in range(5)]
         assert len(set(pids)) == 5

@@ -129,14 +129,15 @@ class Sandbox:
             raise ValueError(f"a call takes at most {MOST_FILES} files")
         if self._places is None:
             raise _closed()
-        with ExitStack() as opened:
-            descriptors = []
-            for path in files:
-                descriptors.append(open_to_read(path))
-                opened.callback(os.close, descriptors[-1])
-            call = Call.of(function, args, limits, descriptors)
-            async with self._places.hold(tenant) as others:
-                return await self._run(replace(call, niceness=_MORE_NICE if others else 0), returns)
+        call = Call.of(function, args, limits)
+        async with self._places.hold(tenant) as others:
+            with ExitStack() as opened:  # only now: those who wait hold no descriptors
+                descriptors = []
+                for path in files:
+                    descriptors.append(open_to_read(path))
+                    opened.callback(os.close, descriptors[-1])
+                niceness = _MORE_NICE if others else 0
+                return await self._run(replace(call, descriptors=descriptors, niceness=niceness), returns)
 
     async def _run(self, call: Call, returns: Any) -> Outcome[Any]:
         first = await (await self._warm_template()).run(call, returns)

@@ -39,6 +39,7 @@ _ANSWER_ROOM = 4096  # an answer is the result and a few short fields
 _NICENESS = 5  # whoever reads strangers' files makes way for those who answer requests
 _ANY_PID = 0x50454E53  # stands in the filter for the id of a process that is not forked yet
 _LINGERING = 0.25  # seconds that a process may take to go after it closed its line
+_TELLING = 5.0  # seconds for the template to tell that a killed process is gone
 _LEAVING = 2.0  # seconds for the template to go, with all it forked
 # Between us and the template, as in worker.py: fixed sizes.
 _ORDER = struct.Struct("=cQQdIi")
@@ -85,6 +86,10 @@ class _Answer(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     value: msgspec.Raw
 
 
+# Endings that a process may tell of itself; the others are ours to see.
+_TOLD = frozenset({
+    Ending.RETURNED, Ending.FAILED, Ending.DENIED, Ending.OUT_OF_MEMORY, Ending.TOO_MANY_FILES, Ending.RESULT_TOO_LARGE,
+})  # fmt: skip
 _answers = msgspec.msgpack.Decoder(_Answer)
 _numbers = itertools.count(1)
 
@@ -106,13 +111,12 @@ class Call:
     function: str
     body: bytes
     limits: Limits
-    descriptors: Sequence[int]
+    descriptors: Sequence[int] = ()
     niceness: int = 0
 
     @classmethod
-    def of(cls, function: str, args: tuple[Any, ...], limits: Limits, descriptors: Sequence[int]) -> "Call":
-        body = msgspec.msgpack.encode((function, args, limits.result_bytes))
-        return cls(function, body, limits, descriptors)
+    def of(cls, function: str, args: tuple[Any, ...], limits: Limits) -> "Call":
+        return cls(function, msgspec.msgpack.encode((function, args, limits.result_bytes)), limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +209,13 @@ class Template:
             raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason=str(failure)) from failure
         channel = Channel(own)
         with others:
-            self._order(b"f", number, call, others.fileno())
+            if not self._order(b"f", number, call, others.fileno()):
+                self._process.kill()  # it cannot be reached: the next call starts another
         try:
             said = await self._ask(channel, call, ended)
         finally:
             self._order(b"k", number, call)
-            end = await ended
+            end = await self._gone_by(ended)
             channel.close()
         if self._is_closed and not isinstance(said, memoryview):
             raise PenstockError(error_codes.SANDBOX_UNAVAILABLE, reason="the sandbox was closed")
@@ -230,12 +235,21 @@ class Template:
             await asyncio.wait({ended}, timeout=_LINGERING)
             return None if ended.done() else Ending.GARBLED
 
-    def _order(self, action: bytes, number: int, call: Call, descriptor: int | None = None) -> None:
-        """Sends one order. It is short, and the template always reads: it fits, or the template is gone."""
+    async def _gone_by(self, ended: asyncio.Future[_End]) -> _End:
+        """How the process ended. A template that does not tell in time is killed, and all it forked with it."""
+        await asyncio.wait({ended}, timeout=_TELLING)
+        if not ended.done():
+            self._process.kill()
+        return await ended
+
+    def _order(self, action: bytes, number: int, call: Call, descriptor: int | None = None) -> bool:
+        """Sends one order. It is short, and the template always reads: it fits, or the template is gone (False)."""
         limits = call.limits
         order = _ORDER.pack(action, number, limits.memory, limits.cpu_seconds, limits.open_files, call.niceness)
-        with suppress(OSError):
-            socket.send_fds(self._control, [order], [] if descriptor is None else [descriptor])
+        try:
+            return socket.send_fds(self._control, [order], [] if descriptor is None else [descriptor]) == len(order)
+        except OSError:
+            return False
 
     async def _listen(self) -> None:
         """Hands out what the template says of ended processes, until it is gone itself."""
@@ -307,6 +321,8 @@ def _read(body: memoryview, seconds: float, returns: type[Value]) -> Outcome[Val
         value = msgspec.msgpack.decode(answer.value, type=returns) if answer.ending is Ending.RETURNED else None
     except (msgspec.DecodeError, RecursionError, ValueError) as wrong:
         return Outcome(Ending.GARBLED, message=str(wrong), seconds=seconds)
+    if answer.ending not in _TOLD:
+        return Outcome(Ending.GARBLED, message=f"says of itself {answer.ending}", seconds=seconds)
     return Outcome(answer.ending, value, answer.error, answer.message, seconds=seconds)
 
 

@@ -33,6 +33,7 @@ _LATE_IMPORTS = 4  # files that an import inside a call may hold open for a mome
 _ORDER = struct.Struct("=cQQdIi")  # action, number of the call, memory, CPU seconds, open files, niceness
 _NOTICE = struct.Struct("=Qid")  # number of the call, wait status or minus the errno of fork, CPU seconds
 _FORK = b"f"
+_MOST_DESCRIPTORS = 4096  # that a template may have opened
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -74,7 +75,6 @@ class Template:
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-        self._inherited = (control.fileno(), self._wake, wakes)
 
     def run(self) -> None:
         with selectors.DefaultSelector() as events:
@@ -85,7 +85,10 @@ class Template:
                     key.data()
 
     def _obey(self) -> None:
-        order, descriptors, _, _ = socket.recv_fds(self._control, _ORDER.size, 1)
+        try:
+            order, descriptors, _, _ = socket.recv_fds(self._control, _ORDER.size, 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
         if not order:
             self._leave()
         while len(order) < _ORDER.size:
@@ -110,8 +113,7 @@ class Template:
             os.close(descriptor)
             return
         try:
-            for each in self._inherited:
-                os.close(each)
+            _close_all_but(descriptor, self._lock.rules)
             _one_call(self._lock, limits, descriptor)
         finally:
             os._exit(1)
@@ -133,6 +135,15 @@ class Template:
         for pid in self._numbers:
             os.waitpid(pid, 0)
         os._exit(0)
+
+
+def _close_all_but(line: int, rules: int | None) -> None:
+    """A forked process has nothing of the template's: neither its line to the parent nor what it waits with."""
+    first = 3
+    for kept in sorted(each for each in (line, rules) if each is not None):
+        os.closerange(first, kept)
+        first = kept + 1
+    os.closerange(first, _MOST_DESCRIPTORS)
 
 
 def _one_call(lock: Lock, limits: Limits, descriptor: int) -> NoReturn:
