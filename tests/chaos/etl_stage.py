@@ -98,7 +98,9 @@ class EtlStage(stage.Stage):
 
     def desk(self, queue: str = "etl", **settings: Any) -> EtlDesk:
         etl, keys = (
-            EtlSettings(**{"max_lost_workers": 1000, "retry_backoff_base_seconds": 0.1} | settings),
+            EtlSettings(
+                **{"max_lost_workers": 1000, "retry_backoff_base_seconds": 0.1, "arq_queue_name": queue} | settings
+            ),
             Keys("chaos"),
         )
         states = RunStates(self._redis, keys, etl, SystemClock())

@@ -40,6 +40,7 @@ class Gateway:
             "PENSTOCK_GRPC_PORT": str(free_port()),
             "PENSTOCK_JWT_SECRET": SECRET,
             "PENSTOCK_SANDBOX_WORKERS": "1",
+            "GW_TUS_KEEP_FREE_BYTES": str(64 << 20),  # tests have small disks
             **settings,
         }
         self.process: Child | None = None

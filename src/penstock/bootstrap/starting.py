@@ -49,6 +49,10 @@ from penstock.uploads.tus import Uploads
 log = structlog.get_logger(__name__)
 
 _RULE_MODULES = ("penstock.extraction.rule_calls", "penstock.llm.verdicts")
+_WORKER_MODULES = (
+    *_RULE_MODULES,
+    "penstock.uploads.direct.film",
+)  # what is not loaded in advance every call loads anew
 REACTIONS: Sequence[Reaction] = ()  # domains add theirs
 _READERS = frozenset({"serve", "worker"})  # roles that read strangers' files
 
@@ -166,7 +170,7 @@ async def _sandboxes(settings: Settings, role: str, stack: AsyncExitStack) -> tu
     """
     is_worker = role == "worker"
     sandbox = pdf_sandbox(
-        settings.pdf, settings.sandbox, reads_pages=is_worker, also=_RULE_MODULES if is_worker else ()
+        settings.pdf, settings.sandbox, reads_pages=is_worker, also=_WORKER_MODULES if is_worker else ()
     )  # fmt: skip
     if role in _READERS:
         import_module("penstock.bootstrap.etl")  # now, or the first rule's request would hold up all others meanwhile
