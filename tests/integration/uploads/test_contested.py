@@ -76,6 +76,71 @@ class TestAParkedWriter:
         assert (await writer).received == 2000
 
 
+class TestAnUploadThatIsCancelled:
+    @pytest.fixture
+    async def waiting(self, uploads, database, half):
+        """A request that has its file open and waits for bytes, and a way to let them come."""
+        arrived, pieces = asyncio.Event(), [WHOLE[1000:]]
+
+        async def late() -> bytes | None:
+            await arrived.wait()
+            return pieces.pop() if pieces else None
+
+        writer = asyncio.create_task(rest(uploads, half, late))
+        await until(lambda: is_parked(database, half))
+        yield writer, arrived
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+    async def test_it_gives_back_its_disk_while_a_writer_waits(self, uploads, half, waiting):
+        looker = DataFile.open(uploads.path(half))
+        assert looker.size == 1000
+        await uploads.cancel(half, CALLER)
+        assert not uploads.path(half).exists()
+        assert looker.size == 0
+        looker.close()
+
+    async def test_late_bytes_of_that_writer_are_refused_and_written_nowhere(self, uploads, half, waiting):
+        writer, arrived = waiting
+        looker = DataFile.open(uploads.path(half))
+        await uploads.cancel(half, CALLER)
+        arrived.set()
+        assert await refused(writer) == "UPLOAD_LOCKED"
+        assert looker.size == 0
+        assert list(uploads.directory.iterdir()) == []
+        looker.close()
+
+    async def test_a_second_name_of_a_finished_one_keeps_its_bytes(self, uploads, half, tmp_path):
+        await rest(uploads, half)
+        os.link(uploads.path(half), tmp_path / "in-the-store")
+        await uploads.cancel(half, CALLER)
+        assert (tmp_path / "in-the-store").read_bytes() == WHOLE
+
+    async def test_a_finished_one_is_held_open_by_nobody(self, uploads, database, half):
+        pieces, over = [WHOLE[1000:]], asyncio.Event()
+
+        async def endless() -> bytes | None:
+            if pieces:
+                return pieces.pop()
+            await over.wait()
+            return None
+
+        async def is_finished() -> bool:
+            return bool((await row(database, half))["status"] == "FINISHED")
+
+        writer = asyncio.create_task(rest(uploads, half, endless))
+        await until(is_finished)
+        await until(lambda: is_closed(uploads.path(half)))
+        over.set()
+        assert (await writer).received == 2000
+
+
+async def is_closed(path: Path) -> bool:
+    """Nobody in this process has it open."""
+    opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    return str(path.resolve()) not in opened
+
+
 class _Outrun(Uploads):
     """Between making the file and asking for its lock it loses time, in which `first` does all there is to do."""
 

@@ -104,6 +104,22 @@ class TestWhatIsLeft:
         assert uploads.path(whole.upload_id).read_bytes() == b"abcd"
         assert (await row(database, part.upload_id))["expires_at"] < whole.expires_at - timedelta(hours=12)
 
+    async def test_a_part_that_is_removed_while_it_is_joined_is_named(self, uploads, monkeypatch):
+        part = await uploads.create(CALLER, Wish(4, concat="partial"))
+        await uploads.append(part.upload_id, "m-1", Chunk(0), body(b"abcd"))
+        begin = uploads._quota.begin
+
+        async def remove_then_begin(upload):
+            await uploads.cancel(part.upload_id, CALLER)
+            await begin(upload)
+
+        monkeypatch.setattr(uploads._quota, "begin", remove_then_begin)
+        with pytest.raises(PenstockError) as refusal:
+            await uploads.create(CALLER, Wish(None, metadata(), f"final;/api/v1/uploads/{part.upload_id}"))
+        assert refusal.value.code is error_codes.UPLOAD_CONCAT_INVALID
+        assert refusal.value.details["part"] == part.upload_id
+        assert list(uploads.directory.iterdir()) == []
+
     async def test_a_merchant_takes_no_more_of_the_disk_than_allowed(self, database, tmp_path):
         uploads = uploads_in(tmp_path, database, tus_bytes_per_merchant=300 << 20)
         for _ in range(3):

@@ -136,9 +136,7 @@ class Uploads:
     async def _join(self, caller: Caller, wish: Wish, part_ids: Sequence[str]) -> Upload:
         """A final upload is made of finished parts, whose bytes are copied in their order, once its row is there."""
         name = protocol.file_name(protocol.parse_metadata(wish.metadata))
-        async with self._database.statement() as tx:
-            found = await store.find_all(tx, part_ids)
-        parts = [_joinable(found.get(part_id), part_id, caller.merchant_id) for part_id in part_ids]
+        parts = await self._joinable(part_ids, caller.merchant_id)
         length = sum(part.received for part in parts)
         self._quota.check_size(length)
         upload = replace(
@@ -152,10 +150,21 @@ class Uploads:
             await finished(asyncio.ensure_future(self._give_up(upload, caller)))
             raise
 
+    async def _joinable(self, part_ids: Sequence[str], merchant_id: str) -> list[Upload]:
+        """UPLOAD_CONCAT_INVALID names the first that is none; also when it was removed while it was copied."""
+        async with self._database.statement() as tx:
+            found = await store.find_all(tx, part_ids)
+        return [_joinable(found.get(part_id), part_id, merchant_id) for part_id in part_ids]
+
     async def _joined(self, upload: Upload, parts: Sequence[Upload]) -> Upload:
         sources = [(self.path(part.upload_id), part.received) for part in parts]
         copy = partial(files.join, sources, self.path(upload.upload_id), self.settings.tus_keep_free_bytes)
-        await finished(self._joins.run(upload.merchant_id, copy))
+        try:
+            await finished(self._joins.run(upload.merchant_id, copy))
+        except PenstockError as failure:
+            if failure.code is error_codes.STORE_UNAVAILABLE:
+                await self._joinable([part.upload_id for part in parts], upload.merchant_id)
+            raise
         reach("upload.joined")
         now, length = self._clock.now(), upload.length or 0
         async with self._database.transaction() as tx:
@@ -331,13 +340,20 @@ class Uploads:
     # ── cancel ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, upload_id: str, caller: Caller) -> None:
-        """Its bytes go; a request that is still sending some is refused at its next count."""
+        """Its bytes go; a request that is still sending some is refused at its next count.
+
+        The row is written first: no writer counts a byte after it. Then the file is emptied, since a writer that
+        pauses may hold it open for a minute, and its blocks are no longer in the quota. See the end of writing.py's top.
+        """
         upload = await self.find(upload_id, caller.merchant_id)
         if upload.status is UploadStatus.ADMITTED:
             raise PenstockError(error_codes.UPLOAD_ADMITTED, upload_id=upload_id, job_id=str(upload.job_id))
         async with self._database.statement() as tx:
             await store.cancel(tx, upload, caller.user_id)
         reach("upload.cancelled")
+        if upload.status is UploadStatus.UPLOADING:  # a finished one may have a second name, in the object store
+            for path in (self.path(upload_id), files.beside(self.path(upload_id))):
+                await self.in_thread(files.empty, path, whose=upload.merchant_id)
         await self.discard(upload_id)
 
 
@@ -367,6 +383,8 @@ def _joinable(part: Upload | None, upload_id: str, merchant_id: str) -> Upload:
         raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="there is no such upload")
     if part.concat != "partial":
         raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="it is not a partial upload")
+    if part.status in (UploadStatus.EXPIRED, UploadStatus.CANCELLED):
+        raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="it was removed")
     if part.status is not UploadStatus.FINISHED:
         raise PenstockError(error_codes.UPLOAD_CONCAT_INVALID, part=upload_id, reason="it is not finished")
     return part

@@ -23,6 +23,11 @@ raises the token and copies the counted bytes into a new file that takes the old
 the old writer still writes goes into a file without a name, and its token no longer moves the offset. The copy is
 locked from its first byte on, so that a second newcomer does not make another; and a writer looks whether its file
 still has its name before it counts.
+
+**An upload that is cancelled** gives back its disk at once, whoever still holds its file open. The row comes first:
+after it no token counts, and a parked writer that takes the lock again finds its file without a name and writes
+nothing. Then the file is emptied and its name removed. One that writes at this very moment fills a file without a name
+until its next count, seconds later. A finished upload has no writer: it closes the file before it waits for the end.
 """
 
 import asyncio
@@ -164,6 +169,8 @@ class Writer:
             await self._flushed()
 
     async def _gather(self, piece: bytes) -> None:
+        if not piece:
+            return
         arrived = self._position + self._gathered_bytes + len(piece)
         limit = self._upload.length if self._upload.length is not None else self._desk.settings.largest
         if arrived > limit:
@@ -305,7 +312,10 @@ class Writer:
         """All bytes are here, and the upload is finished: there is nothing to come back to."""
         patience = self._desk.settings.tus_chunk_timeout_sec.total_seconds()
         await self._record()
-        self._file.unlock()
+        if self._upload.status is UploadStatus.FINISHED:
+            self._file.close()  # nothing more is written, and whoever removes the upload gets its blocks back
+        else:
+            self._file.unlock()
         if not await self._came(coming, patience):
             coming.cancel()
             raise PenstockError(error_codes.UPLOAD_STALLED, seconds=patience)
