@@ -65,6 +65,7 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("PUT", "/api/v1/etl/rules/{rule_id}"): ENDING,
     ("DELETE", "/api/v1/etl/rules/{rule_id}"): ENDING,
     ("GET", "/api/v1/etl/rules/{rule_id}/versions"): SIGNED_IN,
+    ("GET", "/api/v1/etl/rules/{rule_id}/versions/{version}"): SIGNED_IN,
     ("POST", "/api/v1/etl/rules/{rule_id}/try"): ENDING,
     # jobs
     ("POST", "/api/v1/jobs"): ENDING,  # operators act for merchants

@@ -100,13 +100,26 @@ BUILT_IN_RULE: Document = RULE | {
     "created_at": None,
     "updated_at": None,
 }
+_SUMMARY = (
+    "rule_id", "version", "name", "description", "postprocess_mode", "postprocess_strategy", "is_system", "merchant_id",
+    "created_by", "created_at", "updated_at",
+)  # fmt: skip
+RULE_VERSION: Document = {
+    "version": 2, "created_by": "alice", "created_at": _CREATED, "content": {**NEW_RULE, "system_prompt": None}
+}  # fmt: skip
 RULE_VERSIONS: Document = {
     "versions": [
-        {"version": 3, "created_by": "alice", "created_at": _ENDED, "content": {**NEW_RULE}},
-        {"version": 2, "created_by": "alice", "created_at": _CREATED, "content": {**NEW_RULE, "system_prompt": None}},
+        {"version": 3, "stored_bytes": 412, "created_by": "alice", "created_at": _ENDED},
+        {"version": 2, "stored_bytes": 360, "created_by": "alice", "created_at": _CREATED},
     ],
     "next_before": None,
 }
-RULES: Document = {"rules": [BUILT_IN_RULE, RULE], "next_after": None}
+RULES: Document = {
+    "rules": [
+        {name: BUILT_IN_RULE[name] for name in _SUMMARY} | {"stored_bytes": 0},
+        {name: RULE[name] for name in _SUMMARY} | {"stored_bytes": 350},
+    ],
+    "next_after": None,
+}
 TRIAL: Document = {"text": "Invoice No: INV-1042\nTotal: 1,280.50"}
 TRIED: Document = {"data": {"number": "INV-1042", "total": 1280.5}, "metadata": {"strategy": "direct-json"}}

@@ -20,6 +20,16 @@ _COLUMNS = (
     "options",
     "examples",
 )
+_SHOWN = (
+    "rule_id, version, name, left(description, 200) as description, postprocess_mode, postprocess_strategy,"
+    " merchant_id, created_by, created_at, updated_at, pg_column_size(options) + pg_column_size(examples)"
+    " + coalesce(pg_column_size(json_schema), 0) + coalesce(pg_column_size(system_prompt), 0) as stored_bytes"
+)
+_LISTED = (
+    " from etl_rule where deleted_at is null and rule_id > %(after)s"
+    " and (%(merchant)s::text is null or merchant_id = %(merchant)s or rule_id = %(also)s)"
+    " order by rule_id limit %(limit)s"
+)
 
 
 def _values(content: Mapping[str, Any], by: str) -> dict[str, Any]:
@@ -32,6 +42,14 @@ def _values(content: Mapping[str, Any], by: str) -> dict[str, Any]:
         "content": Jsonb({name: content[name] for name in _COLUMNS}),
         "by": by,
     }
+
+
+async def count_to_add(tx: Tx, merchant_id: str) -> int:
+    """How many rules a merchant has. Who asks next waits until this transaction has ended, so none is missed."""
+    await tx.execute("select pg_advisory_xact_lock(hashtextextended('etl rules ' || %s, 0))", (merchant_id,))
+    query = "select count(*) as found from etl_rule where merchant_id = %s and deleted_at is null"
+    row = await fetch_one(tx, query, (merchant_id,))
+    return int(row["found"]) if row else 0
 
 
 async def insert(tx: Tx, merchant_id: str, content: Mapping[str, Any], by: str) -> dict[str, Any]:
@@ -103,23 +121,33 @@ async def listed(
     tx: Tx, merchant_id: str | None, after: int, limit: int, *, also: int | None = None
 ) -> list[dict[str, Any]]:
     """By number; no merchant: everybody's. `also` is listed whoever asks."""
-    return await fetch_all(
-        tx,
-        "select * from etl_rule where deleted_at is null and rule_id > %(after)s"
-        " and (%(merchant)s::text is null or merchant_id = %(merchant)s or rule_id = %(also)s)"
-        " order by rule_id limit %(limit)s",
-        {"merchant": merchant_id, "after": after, "limit": limit, "also": also},
-    )
+    wanted = {"merchant": merchant_id, "after": after, "limit": limit, "also": also}
+    return await fetch_all(tx, f"select *{_LISTED}", wanted)
 
 
-async def versions(tx: Tx, rule_id: int, before: int | None, limit: int) -> list[dict[str, Any]]:
-    """The newest first; of deleted rules too."""
+async def summaries(
+    tx: Tx, merchant_id: str | None, after: int, limit: int, *, also: int | None = None
+) -> list[dict[str, Any]]:
+    """As `listed`, without what may be large."""
+    wanted = {"merchant": merchant_id, "after": after, "limit": limit, "also": also}
+    return await fetch_all(tx, f"select {_SHOWN}{_LISTED}", wanted)
+
+
+async def version_summaries(tx: Tx, rule_id: int, before: int | None, limit: int) -> list[dict[str, Any]]:
+    """The newest first; of deleted rules too. Without what they said."""
     return await fetch_all(
         tx,
-        "select * from etl_rule_version where rule_id = %(rule_id)s"
-        " and (%(before)s::int is null or version < %(before)s) order by version desc limit %(limit)s",
+        "select version, pg_column_size(content) as stored_bytes, created_by, created_at from etl_rule_version"
+        " where rule_id = %(rule_id)s and (%(before)s::int is null or version < %(before)s)"
+        " order by version desc limit %(limit)s",
         {"rule_id": rule_id, "before": before, "limit": limit},
     )
+
+
+async def find_version(tx: Tx, rule_id: int, version: int) -> dict[str, Any] | None:
+    """Of deleted rules too."""
+    query = "select * from etl_rule_version where rule_id = %s and version = %s"
+    return await fetch_one(tx, query, (rule_id, version))
 
 
 async def examples_of(tx: Tx, rule_id: int, version: int) -> list[Any] | None:

@@ -41,6 +41,7 @@ class Terms:
     sandbox: RuleSandbox
     modes: Collection[str] = MODES
     default_rule: int | None = None
+    most_rules: int | None = None  # of one merchant
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,12 @@ def _kept(row: Mapping[str, Any], *, is_system: bool = False) -> KeptRule:
 
 
 async def create_rule(database: Database, caller: Caller, given: Mapping[str, Any], terms: Terms) -> KeptRule:
-    """ETL_RULE_INVALID with all problems; ETL_RULE_TOO_COSTLY; ETL_RULE_NAME_TAKEN."""
+    """ETL_RULE_INVALID with all problems; ETL_RULE_TOO_COSTLY; ETL_RULE_NAME_TAKEN; ETL_RULES_TOO_MANY."""
     content = rule_content.completed(given)
     await _check(content, caller, terms)
     async with database.transaction() as tx:
+        if terms.most_rules is not None and await rule_store.count_to_add(tx, caller.merchant_id) >= terms.most_rules:
+            raise PenstockError(error_codes.ETL_RULES_TOO_MANY, most=terms.most_rules)
         return _kept(await rule_store.insert(tx, caller.merchant_id, content, caller.user_id))
 
 
@@ -174,19 +177,6 @@ async def find_rules(
     first = [KeptRule(BUILT_IN)] if after < BUILT_IN_ID else []
     rows = await rule_store.listed(tx, merchant, max(after, BUILT_IN_ID), limit, also=default)
     return [*first, *(_kept(row, is_system=row["rule_id"] == default) for row in rows)][:limit]
-
-
-async def find_versions(
-    tx: Tx, caller: Caller, rule_id: int, *, before: int | None = None, limit: int = 50
-) -> list[RuleVersion]:
-    """The newest first. Of a rule that is there."""
-    row = await rule_store.find(tx, rule_id)
-    if row is None or not caller.sees(row["merchant_id"]):
-        raise PenstockError(error_codes.ETL_RULE_NOT_FOUND, rule_id=rule_id)
-    return [
-        RuleVersion(rule_content.rule_of(row["content"], rule_id, row["version"]), row["created_by"], row["created_at"])
-        for row in await rule_store.versions(tx, rule_id, before, limit)
-    ]
 
 
 async def rule_for(tx: Tx, rule_id: int | None, caller: Caller, settings: EtlSettings) -> Rule:

@@ -82,6 +82,9 @@ class EtlSettings(SettingsGroup):
         30, gt=0, description="How often a merchant may make or change rules per minute, in the long run"
     )
     rule_burst: PositiveInt = Field(30, description="And how often at once")
+    rules_per_merchant: PositiveInt = Field(
+        500, description="Rules that a merchant may have over the API; more are refused until some are removed"
+    )
     rule_cpu_sec: PositiveFloat = Field(
         30,
         description="CPU time of one call that checks or applies a rule, in whole seconds rounded up; rules that take"
@@ -96,6 +99,11 @@ class EtlSettings(SettingsGroup):
     )
     provider: str = Field("local", description="Who reads documents: local, mineru, or an installed provider")
     max_file_mb: PositiveInt = Field(200, description="Largest document in MiB")
+    stored_mb_per_merchant: PositiveInt = Field(
+        20 * 1024,
+        description="Documents by upload that are kept for one merchant, in MiB together; the same one counts once,"
+        " until the last task that read it is forgotten",
+    )
 
     def try_policy(self) -> RatePolicy:
         return RatePolicy(rate=self.try_rate_per_min / 60, burst=self.try_burst)

@@ -72,7 +72,8 @@ class Workshop:
     def terms(self) -> Terms:
         """What rules are held to."""
         modes = frozenset(self._shelves.processors.installed())
-        return Terms(self.sandbox, modes, self.desk.settings.global_rule_id)
+        settings = self.desk.settings
+        return Terms(self.sandbox, modes, settings.global_rule_id, settings.rules_per_merchant)
 
     async def rule_of(self, kept: Mapping[str, Any]) -> Rule:
         """The rule of a task, whole: its examples are those of its version, mostly remembered."""

@@ -135,10 +135,13 @@ class TestAnUploadThatIsCancelled:
         assert (await writer).received == 2000
 
 
+def _opened() -> set[str]:
+    return {os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()}
+
+
 async def is_closed(path: Path) -> bool:
     """Nobody in this process has it open."""
-    opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
-    return str(path.resolve()) not in opened
+    return os.fspath(path) not in _opened()
 
 
 class _Outrun(Uploads):

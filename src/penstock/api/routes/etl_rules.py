@@ -13,7 +13,7 @@ from penstock.api.guard import GuardedRoute, SignedIn
 from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID
 from penstock.bootstrap import Parts
-from penstock.extraction import rules
+from penstock.extraction import rule_lists, rules
 from penstock.extraction.rule_content import EXAMPLES_MOST, content_of
 from penstock.extraction.rules import KeptRule
 from penstock.extraction.trying import MAX_LETTERS, Bench, try_rule
@@ -98,17 +98,38 @@ class EtlRule(BaseModel):
     updated_at: datetime | None
 
 
+class EtlRuleSummary(BaseModel):
+    """A rule in a list; `GET /etl/rules/{rule_id}` has all of it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    rule_id: int
+    version: int
+    name: str
+    description: str = Field(description="Its first 200 letters")
+    postprocess_mode: str
+    postprocess_strategy: str | None
+    stored_bytes: int = Field(description="What its schema, prompt, options and examples take in the database")
+    is_system: bool = Field(description="For everybody: the built-in rule, or the default of this system")
+    merchant_id: str | None
+    created_by: str
+    created_at: datetime | None
+    updated_at: datetime | None
+
+
 class EtlRules(BaseModel):
     """By number; the built-in one first."""
 
     model_config = shown(examples.RULES)
 
-    rules: list[EtlRule]
+    rules: list[EtlRuleSummary]
     next_after: int | None = Field(description="Ask with `after` for the next part; none: that was all")
 
 
 class RuleVersion(BaseModel):
     """What a rule said once; never changed."""
+
+    model_config = shown(examples.RULE_VERSION)
 
     version: int
     created_by: str
@@ -116,12 +137,23 @@ class RuleVersion(BaseModel):
     content: dict[str, Any]
 
 
+class RuleVersionSummary(BaseModel):
+    """A version in a list; `GET /etl/rules/{rule_id}/versions/{version}` has what it said."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    version: int
+    stored_bytes: int = Field(description="What it takes in the database")
+    created_by: str
+    created_at: datetime
+
+
 class RuleVersions(BaseModel):
     """The newest first."""
 
     model_config = shown(examples.RULE_VERSIONS)
 
-    versions: list[RuleVersion]
+    versions: list[RuleVersionSummary]
     next_before: int | None = Field(description="Ask with `before` for the next part; none: that was all")
 
 
@@ -162,12 +194,12 @@ async def list_rules(
     after: Annotated[int, Query(ge=0, le=LARGEST_ID, description="`next_after` of the part before", examples=[7])] = 0,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most", examples=[50])] = 50,
 ) -> EtlRules:
-    """Those of the caller's merchant and those for everybody."""
+    """Those of the caller's merchant and those for everybody, without their schemas, prompts and examples."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
-        found = await rules.find_rules(tx, caller, parts.settings.etl, after=after, limit=limit)
-    following = found[-1].rule.rule_id if len(found) == limit else None
-    return EtlRules(rules=[_shown(each) for each in found], next_after=following)
+        found = await rule_lists.list_rules(tx, caller, parts.settings.etl, after=after, limit=limit)
+    following = found[-1].rule_id if len(found) == limit else None
+    return EtlRules(rules=[EtlRuleSummary.model_validate(each) for each in found], next_after=following)
 
 
 @router.post(
@@ -179,6 +211,7 @@ async def list_rules(
         error_codes.ETL_RULE_INVALID,
         error_codes.ETL_RULE_TOO_COSTLY,
         error_codes.ETL_RULE_NAME_TAKEN,
+        error_codes.ETL_RULES_TOO_MANY,
         error_codes.RATE_LIMITED,
         error_codes.SANDBOX_UNAVAILABLE,
     ),
@@ -222,15 +255,28 @@ async def list_versions(
     """Every version that ever was, the newest first. The built-in rule has no history."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
-        found = await rules.find_versions(tx, caller, rule_id, before=before, limit=limit)
-    told = [
-        RuleVersion(
-            version=each.rule.version, created_by=each.created_by, created_at=each.created_at,
-            content=content_of(each.rule),
-        )
-        for each in found
-    ]  # fmt: skip
+        found = await rule_lists.list_versions(tx, caller, rule_id, before=before, limit=limit)
+    told = [RuleVersionSummary.model_validate(each) for each in found]
     return RuleVersions(versions=told, next_before=told[-1].version if len(told) == limit else None)
+
+
+@router.get(
+    "/api/v1/etl/rules/{rule_id}/versions/{version}",
+    summary="What a rule said once",
+    openapi_extra=may_fail_with(error_codes.ETL_RULE_NOT_FOUND),
+)
+async def get_version(
+    request: Request,
+    caller: SignedIn,
+    rule_id: RuleId,
+    version: Annotated[int, Path(ge=1, le=2_147_483_647, description="One of its versions", examples=[2])],
+) -> RuleVersion:
+    """All of it. The built-in rule has no history."""
+    parts: Parts = request.app.state.parts
+    async with parts.database.transaction() as tx:
+        found = await rule_lists.find_version(tx, caller, rule_id, version)
+    content = content_of(found.rule)
+    return RuleVersion(version=version, created_by=found.created_by, created_at=found.created_at, content=content)
 
 
 @router.put("/api/v1/etl/rules/{rule_id}", summary="Change a rule", openapi_extra=_CHANGES)

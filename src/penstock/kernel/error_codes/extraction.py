@@ -65,6 +65,10 @@ ETL_RULE_TOO_COSTLY = _row("ETL_RULE_TOO_COSTLY", Kind.INVALID, _W,
 ETL_RULE_NAME_TAKEN = _row("ETL_RULE_NAME_TAKEN", Kind.CONFLICT, _W,
     "已有同名规则", "There is a rule of that name already",
     "请换一个名称，或修改已有规则", "Choose another name, or change that rule")
+ETL_RULES_TOO_MANY = _row("ETL_RULES_TOO_MANY", Kind.CONFLICT, _W,
+    "规则数量已达上限", "This merchant has as many rules as it may have",
+    "请删除不再使用的规则后重试；上限由 ETL_RULES_PER_MERCHANT 设定",
+    "Remove rules that are no longer used, then try again; ETL_RULES_PER_MERCHANT sets the limit")
 ETL_RULE_BUILT_IN = _row("ETL_RULE_BUILT_IN", Kind.CONFLICT, _W,
     "系统内置规则不能修改", "The built-in rule cannot be changed",
     "请新建一条规则", "Make a rule of your own")
@@ -87,6 +91,10 @@ ETL_FILE_TYPE = _row("ETL_FILE_TYPE", Kind.INVALID, _W,
 ETL_FILE_TOO_LARGE = _row("ETL_FILE_TOO_LARGE", Kind.INVALID, _W,
     "文件过大", "The file is too large",
     "请拆分文件，或调大 ETL_MAX_FILE_MB", "Split it, or raise ETL_MAX_FILE_MB")
+ETL_STORED_QUOTA = _row("ETL_STORED_QUOTA", Kind.CONFLICT, _W,
+    "本商户保存的文档已达存储配额", "The documents kept for this merchant have reached its storage quota",
+    "早先的任务到期（ETL_TASKS_DAYS）后空间会自动释放；急用请联系运维人员调大 ETL_STORED_MB_PER_MERCHANT",
+    "Room is freed when earlier tasks expire (ETL_TASKS_DAYS); if that is too late, ask an operator to raise ETL_STORED_MB_PER_MERCHANT")
 ETL_SOURCE_NOT_FOUND = _row("ETL_SOURCE_NOT_FOUND", Kind.NOT_FOUND, _W,
     "找不到要处理的文件", "The file to work on is not there",
     "请检查 upload_id、object_key 或 job_id", "Check upload_id, object_key or job_id")

@@ -343,7 +343,7 @@ class Uploads:
         """Its bytes go; a request that is still sending some is refused at its next count.
 
         The row is written first: no writer counts a byte after it. Then the file is emptied, since a writer that
-        pauses may hold it open for a minute, and its blocks are no longer in the quota. See the end of writing.py's top.
+        pauses may hold it open for a minute, and its blocks are no longer in the quota. writing.py has the reasoning.
         """
         upload = await self.find(upload_id, caller.merchant_id)
         if upload.status is UploadStatus.ADMITTED:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -9,13 +10,13 @@ from tests.support.programs import environment, start_python
 from tests.support.rule_places import TERMS
 
 from penstock.extraction.rule_content import BUILT_IN, restored, snapshot
+from penstock.extraction.rule_lists import find_version, list_rules, list_versions
 from penstock.extraction.rules import (
     change_rule,
     create_rule,
     delete_rule,
     find_rule,
     find_rules,
-    find_versions,
     rule_for,
 )
 from penstock.extraction.settings import EtlSettings
@@ -119,6 +120,14 @@ class TestMaking:
         assert sorted(type(each).__name__ for each in outcomes) == ["KeptRule"] + ["PenstockError"] * 7
         async with database.transaction() as tx:
             assert len(await fetch_all(tx, "select * from etl_rule_version")) == 1
+
+    async def test_of_many_at_once_no_more_are_made_than_a_merchant_may_have(self, database):
+        terms = replace(TERMS, most_rules=3)
+        making = (create_rule(database, ANN, INVOICE | {"name": f"r{n}"}, terms) for n in range(8))
+        outcomes = await asyncio.gather(*making, return_exceptions=True)
+        refusals = [each.code.code for each in outcomes if isinstance(each, PenstockError)]
+        assert refusals == ["ETL_RULES_TOO_MANY"] * 5
+        await create_rule(database, BOB, INVOICE, terms)
 
 
 class TestChanging:
@@ -245,7 +254,9 @@ class TestFinding:
         async with database.transaction() as tx:
             while part := await find_rules(tx, ANN, settings, after=after, limit=limit):
                 assert len(part) == limit or not await find_rules(tx, ANN, settings, after=part[-1].rule.rule_id)
-                found += [(kept.rule.rule_id, kept.rule.is_system) for kept in part]
+                short = await list_rules(tx, ANN, settings, after=after, limit=limit)
+                assert [each.rule_id for each in short] == [kept.rule.rule_id for kept in part]
+                found += [(each.rule_id, each.is_system) for each in short]
                 after = part[-1].rule.rule_id
         assert found == sorted([(1, True), (default, True), *((each, False) for each in own)])
 
@@ -253,7 +264,8 @@ class TestFinding:
         rule_id = (await made(database)).rule.rule_id
         async with database.transaction() as tx:
             for attempt in (
-                find_rule(tx, BOB, rule_id, SETTINGS), find_versions(tx, BOB, rule_id),
+                find_rule(tx, BOB, rule_id, SETTINGS), list_versions(tx, BOB, rule_id),
+                find_version(tx, BOB, rule_id, 1),
                 rule_for(tx, rule_id, BOB, SETTINGS),
                 changed(database, rule_id, BOB), delete_rule(tx, BOB, rule_id),
                 find_rule(tx, ANN, 10**30, SETTINGS),
@@ -265,7 +277,8 @@ class TestFinding:
         rule_id = (await made(database)).rule.rule_id
         await changed(database, rule_id, OLGA, system_prompt="Two")
         async with database.transaction() as tx:
-            found = await find_versions(tx, ANN, rule_id)
+            listed = await list_versions(tx, ANN, rule_id)
+            found = [await find_version(tx, ANN, rule_id, each.version) for each in listed]
         assert [(each.rule.version, each.rule.system_prompt, each.created_by) for each in found] == [
             (2, "Two", "olga"), (1, "Read the invoice.", "ann"),
         ]  # fmt: skip

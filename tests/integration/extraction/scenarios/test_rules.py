@@ -61,11 +61,37 @@ class TestMakingARule:
         await queuer.http.put(f"{RULES}/{rule_id}", json={"system_prompt": "In Latin."})
         where = f"{RULES}/{rule_id}/versions"
         first = (await queuer.http.get(where, params={"limit": 1})).json()
-        [newest], before = first["versions"], first["next_before"]
-        assert (newest["version"], newest["content"]["system_prompt"]) == (2, "In Latin.")
-        rest = (await queuer.http.get(where, params={"before": before})).json()
-        assert [(each["version"], each["content"]["system_prompt"]) for each in rest["versions"]] == [(1, None)]
+        rest = (await queuer.http.get(where, params={"before": first["next_before"]})).json()
+        listed = first["versions"] + rest["versions"]
+        assert [each["version"] for each in listed] == [2, 1]
+        told = [(await queuer.http.get(f"{where}/{each['version']}")).json()["content"] for each in listed]
+        assert [(each["system_prompt"], each["json_schema"]) for each in told] == [
+            ("In Latin.", SCHEMA),
+            (None, SCHEMA),
+        ]
+        assert (await queuer.http.get(f"{where}/3")).status_code == 404
         assert (await queuer.http.get(f"{RULES}/1/versions")).status_code == 404
+
+    async def test_a_list_of_large_rules_is_a_short_answer(self, queuer, alice):
+        prompt, shown = "In Latin. " * 1900, [{"text": "A cat. " * 2000, "result": {"animal": "cat"}}]
+        rule_id = await queuer.rule(json_schema=SCHEMA, system_prompt=prompt, examples=shown, description="d" * 3000)
+        listing, whole = await queuer.http.get(RULES), (await queuer.http.get(f"{RULES}/{rule_id}")).json()
+        [_, large] = listing.json()["rules"]
+        assert len(listing.content) < 2000
+        assert large["stored_bytes"] > 300
+        assert large["description"] == "d" * 200
+        assert (whole["system_prompt"], whole["examples"]) == (prompt, shown)
+        versions = await queuer.http.get(f"{RULES}/{rule_id}/versions")
+        assert len(versions.content) < 500
+        assert (await alice.http.get(f"{RULES}/{rule_id}/versions/1")).status_code == 404
+
+    async def test_a_merchant_has_no_more_than_so_many(self, world):
+        eager = await world.somebody(ETL_ARQ_QUEUE_NAME="nobody", ETL_RULES_PER_MERCHANT="1")
+        rule_id = await eager.rule(postprocess_mode="skip")
+        refused = await eager.http.post(RULES, json={"name": "second", "postprocess_mode": "skip"})
+        assert (refused.status_code, refused.json()["code"]) == (409, "ETL_RULES_TOO_MANY")
+        await eager.http.delete(f"{RULES}/{rule_id}")
+        await eager.rule(postprocess_mode="skip")
 
     async def test_it_can_be_changed_to_skip_and_back(self, queuer):
         """规则声明跳过后处理"""
