@@ -158,7 +158,8 @@ def _etl_desk(
         redis = connect(url)
         stack.push_async_callback(redis.aclose)
     states = RunStates(redis, keys, etl, SystemClock())
-    return EtlDesk(database, store, Queue(redis, keys, etl.arq_queue_name), states, etl, uploads.directory)
+    queue, keep_free = Queue(redis, keys, etl.arq_queue_name), settings.uploads.tus_keep_free_bytes
+    return EtlDesk(database, store, queue, states, etl, uploads.directory, keep_free)
 
 
 async def _sandboxes(settings: Settings, role: str, stack: AsyncExitStack) -> tuple[Examiner, SandboxCalls]:

@@ -1,6 +1,6 @@
 """What the use cases of ETL work with, handed over once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,10 +13,12 @@ from penstock.kernel.db import Database
 from penstock.kernel.objectstore import ObjectStore
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble, run_scripts
+from penstock.kernel.streams.turns import MerchantTurns
 
 log = structlog.get_logger(__name__)
 
 _MOST_WAKE_UPS = 20
+_PLACED_AT_ONCE = 4  # files are hashed and copied in threads that all share
 JOBS = {Stage.OCR: "etl_ocr", Stage.POSTPROCESS: "etl_postprocess"}
 
 
@@ -30,6 +32,8 @@ class EtlDesk:
     states: RunStates
     settings: EtlSettings
     uploads: Path  # where finished uploads lie
+    keep_free: int = 0  # bytes of the disk that are left to others
+    placing: MerchantTurns = field(default_factory=lambda: MerchantTurns(_PLACED_AT_ONCE, per_merchant=1))
 
     async def wake(self, row: RunState, *, after: float = 0.0) -> None:
         """Ask a worker to do the stage that is due. Lost wake-ups cost seconds: the sweep asks again.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from penstock.extraction import store
+from penstock.extraction.content import release_unread
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import remove_generations
 
@@ -25,6 +26,7 @@ class Expired:
 
     folders: int = 0
     tasks: int = 0
+    documents: int = 0
 
 
 async def expire(desk: EtlDesk) -> Expired:
@@ -34,8 +36,9 @@ async def expire(desk: EtlDesk) -> Expired:
         folders += cleared
     while forgotten := await _forget_some(desk):
         tasks += forgotten
-    log.info("etl.expired", folders=folders, tasks=tasks)
-    return Expired(folders, tasks)
+    documents = await release_unread(desk)
+    log.info("etl.expired", folders=folders, tasks=tasks, documents=documents)
+    return Expired(folders, tasks, documents)
 
 
 async def _clear_some(desk: EtlDesk) -> int:

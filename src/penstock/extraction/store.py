@@ -47,6 +47,10 @@ select task.* from lane cross join lateral (
 union all
 select task_id, merchant_id, phase from etl_task where task_id = %(named)s and queue <> %(queue)s and {_DUE}
 """  # noqa: S608  written in code
+_UNREAD = (
+    "c.kept_since < clock_timestamp() - make_interval(days => %(days)s) and not exists (select 1 from etl_task t"
+    " where t.source_key = c.source_key and t.merchant_id = c.merchant_id)"
+)
 _EXPIRE = """
 update etl_task set lease_owner = null, leased_until = null, lost_workers = lost_workers + 1
   where task_id = any(array(select task_id from etl_task where leased_until < clock_timestamp()
@@ -201,3 +205,15 @@ async def forget(tx: Tx, days: int, limit: int) -> int:
         " for update skip locked)) and cleared_at is not null"
     )
     return (await tx.execute(query, (days, limit))).rowcount
+
+
+# Documents -------------------------------------------------------------------------------------------------------
+async def keep_content(tx: Tx, merchant_id: str, key: str, size: int, quota: int) -> bool:
+    """Count a document among those that are kept for a merchant; False where the quota does not allow it."""
+    row = await fetch_one(tx, "select etl_keep(%s, %s, %s, %s) as is_kept", (merchant_id, key, size, quota))
+    return row is not None and bool(row["is_kept"])
+
+
+async def release_content(tx: Tx, days: int) -> int:
+    """How many documents no longer count."""
+    return (await tx.execute(f"delete from etl_content c where {_UNREAD}", {"days": days})).rowcount  # noqa: S608

@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 
 from penstock import documents
-from penstock.extraction import rule_content, rules, runstate, store
+from penstock.extraction import content, rule_content, rules, runstate, store
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.media import HEAD, media_type_of
 from penstock.extraction.ports import Rule
@@ -158,7 +158,7 @@ async def _from_upload(desk: EtlDesk, upload_id: str, caller: Caller) -> _Found:
     try:
         with upload.path.open("rb") as file:
             media_type = media_type_of(file.read(HEAD), upload.filename)
-        stored = await desk.store.put_content(upload.path)
+        stored = await content.keep(desk, caller.merchant_id, upload.path, upload.size)
     except FileNotFoundError:
         raise PenstockError(error_codes.UPLOAD_GONE, upload_id=upload_id) from None
     return _Found(stored.key, upload.filename, media_type, stored.size)

@@ -58,8 +58,11 @@ class ObjectStore(Protocol):
     async def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write unless the key is taken; False when it was. Of several racing writers one gets True."""
 
-    async def put_content(self, body: Body) -> ContentRef:
-        """Store content under its SHA-256; content that is already there is not written again."""
+    async def put_content(self, body: Body, *, sha256: str | None = None) -> ContentRef:
+        """Store content under its SHA-256; content that is already there is not written again.
+
+        Whoever has just computed the SHA-256 names it: then content that is there is not even read.
+        """
 
     async def get(self, key: str) -> bytes: ...
 

@@ -34,6 +34,7 @@ _REFUSALS = (
     error_codes.ETL_FILE_TOO_LARGE,
     error_codes.ETL_QUEUE_FULL,
     error_codes.ETL_QUEUE_SHARE_FULL,
+    error_codes.ETL_STORED_QUOTA,
     error_codes.UPLOAD_NOT_FOUND,
     error_codes.UPLOAD_UNFINISHED,
     error_codes.UPLOAD_GONE,

@@ -89,7 +89,9 @@ class CloudStore(Reading):
                 return False
             return True
 
-    async def put_content(self, body: Body) -> ContentRef:
+    async def put_content(self, body: Body, *, sha256: str | None = None) -> ContentRef:
+        if sha256 is not None and (there := await self._held(sha256)) is not None:
+            return there
         async with _rereadable(body) as source:
             digest, size = await _digest(source)
             ref = ContentRef(digest, size, content_key(digest))
@@ -117,12 +119,16 @@ class CloudStore(Reading):
         await obstore.put_async(self._store, key, body, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
 
     async def _holds(self, ref: ContentRef) -> bool:
+        return await self._held(ref.sha256) == ref
+
+    async def _held(self, sha256: str) -> ContentRef | None:
+        key = content_key(sha256)
         try:
-            return (await self.head(ref.key)).size == ref.size
+            return ContentRef(sha256, (await self.head(key)).size, key)
         except PenstockError as failure:
             if failure.kind is not Kind.NOT_FOUND:
                 raise
-            return False
+            return None
 
 
 @asynccontextmanager

@@ -93,7 +93,9 @@ class LocalStore(Reading):
         with wrapped(key, writing=True):
             return await asyncio.to_thread(_put, body, self._temporary / uuid4().hex, target, _link)
 
-    async def put_content(self, body: Body) -> ContentRef:
+    async def put_content(self, body: Body, *, sha256: str | None = None) -> ContentRef:
+        if sha256 is not None and (there := await self._held(sha256)) is not None:
+            return there
         digest, size = hashlib.sha256(), 0
 
         async def hashed() -> AsyncIterator[bytes]:
@@ -109,6 +111,12 @@ class LocalStore(Reading):
                 ref = ContentRef(name, size, content_key(name))
                 await asyncio.to_thread(_link, temporary, self._root / ref.key)
                 return ref
+
+    async def _held(self, sha256: str) -> ContentRef | None:
+        key = content_key(sha256)
+        with wrapped(key, writing=True):
+            size = await asyncio.to_thread(_durable_size, self._root / check_key(key))
+        return None if size is None else ContentRef(sha256, size, key)
 
     async def delete(self, key: str) -> None:
         path = self._root / check_key(key)
@@ -179,6 +187,16 @@ def _peek(path: Path, length: int) -> tuple[int, bytes]:
         return status.st_size, os.pread(descriptor, length, 0)
     finally:
         os.close(descriptor)
+
+
+def _durable_size(path: Path) -> int | None:
+    """None where there is no such file. Another may have placed it an instant ago: its name is durable afterwards."""
+    try:
+        size = path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    _sync_directory(path.parent)
+    return size
 
 
 def _write_all(file: RawIOBase, piece: bytes) -> None:

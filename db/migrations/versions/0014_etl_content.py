@@ -1,0 +1,13 @@
+"""ETL: documents by upload are counted against a quota. The statements: 0014_etl_content.sql."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0014"
+down_revision = "0012"
+
+
+def upgrade() -> None:
+    statements = Path(__file__).with_suffix(".sql").read_text()
+    op.get_bind().connection.driver_connection.execute(statements)  # as written: no placeholders

@@ -1,0 +1,63 @@
+"""Documents by upload are kept in the object store under their SHA-256, within a quota for each merchant.
+
+The order is: SHA-256 → a row in `etl_content`, if the quota allows → the bytes. So no byte is stored that is not
+counted, whatever becomes of the task. A merchant's uploads take their turn: of the same file sent many times at once
+the first is written, and the others find it.
+
+A row goes when no task of the merchant reads that document any more. The bytes stay.
+"""
+
+import asyncio
+from pathlib import Path
+
+from penstock.extraction import store
+from penstock.extraction.desk import EtlDesk
+from penstock.kernel import error_codes
+from penstock.kernel.disk import sha256_of
+from penstock.kernel.errors import PenstockError
+from penstock.kernel.objectstore import ContentRef, content_key
+
+_MiB = 1 << 20
+
+
+async def keep(desk: EtlDesk, merchant_id: str, path: Path, size: int) -> ContentRef:
+    """Where the file is in the store. ETL_STORED_QUOTA, DISK_FULL; FileNotFoundError when it is not there."""
+    async with desk.placing.turn(merchant_id):
+        digest = await asyncio.to_thread(sha256_of, path)
+        ref = ContentRef(digest, size, content_key(digest))
+        await _count(desk, merchant_id, ref)
+        if not await _is_there(desk, ref):
+            await _check_room(desk, size)
+        kept = await desk.store.put_content(path, sha256=digest)
+    if kept != ref:
+        raise FileNotFoundError(path)  # it was cut while we read it: nobody wants it any more
+    return kept
+
+
+async def _count(desk: EtlDesk, merchant_id: str, ref: ContentRef) -> None:
+    quota = desk.settings.stored_mb_per_merchant * _MiB
+    async with desk.database.statement() as tx:
+        is_kept = await store.keep_content(tx, merchant_id, ref.key, ref.size, quota)
+    if not is_kept:
+        raise PenstockError(error_codes.ETL_STORED_QUOTA, size=ref.size, quota=quota)
+
+
+async def _is_there(desk: EtlDesk, ref: ContentRef) -> bool:
+    try:
+        return (await desk.store.head(ref.key)).size == ref.size
+    except PenstockError as missing:
+        if missing.code is error_codes.NOT_FOUND:
+            return False
+        raise
+
+
+async def _check_room(desk: EtlDesk, size: int) -> None:
+    free, needed = await desk.store.free_bytes(), size + desk.keep_free
+    if free is not None and free < needed:
+        raise PenstockError(error_codes.DISK_FULL, free=free, needed=needed)
+
+
+async def release_unread(desk: EtlDesk) -> int:
+    """Count no longer what no task reads any more and nobody has submitted for as long as tasks are known."""
+    async with desk.database.statement() as tx:
+        return await store.release_content(tx, desk.settings.tasks_days)
