@@ -4,7 +4,9 @@ The order is: SHA-256 → a row in `etl_content`, if the quota allows → the by
 counted, whatever becomes of the task. A merchant's uploads take their turn: of the same file sent many times at once
 the first is written, and the others find it.
 
-A row goes when no task of the merchant reads that document any more. The bytes stay.
+A row goes when no task of the merchant reads that document any more, the bytes with the last row of any merchant. Both
+happen under a lock on the key, which whoever adds a row takes too: a document that is wanted again meanwhile is either
+found with its row, or written anew.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.objectstore import ContentRef, content_key
 
 _MiB = 1 << 20
+_AT_ONCE = 100
 
 
 async def keep(desk: EtlDesk, merchant_id: str, path: Path, size: int) -> ContentRef:
@@ -57,7 +60,17 @@ async def _check_room(desk: EtlDesk, size: int) -> None:
         raise PenstockError(error_codes.DISK_FULL, free=free, needed=needed)
 
 
-async def release_unread(desk: EtlDesk) -> int:
-    """Count no longer what no task reads any more and nobody has submitted for as long as tasks are known."""
-    async with desk.database.statement() as tx:
-        return await store.release_content(tx, desk.settings.tasks_days)
+async def remove_unread(desk: EtlDesk) -> int:
+    """Documents that no task reads any more, and that nobody has submitted for as long as tasks are known."""
+    removed, after = 0, ("", "")
+    while True:
+        async with desk.database.statement() as tx:
+            due = await store.unread_content(tx, desk.settings.tasks_days, after, _AT_ONCE)
+        for merchant_id, key in due:
+            async with desk.database.transaction() as tx:
+                if await store.release_content(tx, merchant_id, key, desk.settings.tasks_days):
+                    await desk.store.delete(key)  # before the row is gone: killed here, the next round repeats it
+                    removed += 1
+        if len(due) < _AT_ONCE:
+            return removed
+        after = due[-1]

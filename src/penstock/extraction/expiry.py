@@ -1,4 +1,4 @@
-"""What ended tasks have left is removed when its time is over: the artefacts first, later the row.
+"""What ended tasks have left is removed when its time is over: the artefacts first, later the row, last the document.
 
 A row goes only after its artefacts are gone, so nothing is ever left in the store that no row knows of; killed at any
 line, the next round repeats it. Whether artefacts may still be used is a matter of time, by the database's clock, and
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from penstock.extraction import store
-from penstock.extraction.content import release_unread
+from penstock.extraction.content import remove_unread
 from penstock.extraction.desk import EtlDesk
 from penstock.extraction.folder import remove_generations
 
@@ -36,7 +36,7 @@ async def expire(desk: EtlDesk) -> Expired:
         folders += cleared
     while forgotten := await _forget_some(desk):
         tasks += forgotten
-    documents = await release_unread(desk)
+    documents = await remove_unread(desk)
     log.info("etl.expired", folders=folders, tasks=tasks, documents=documents)
     return Expired(folders, tasks, documents)
 

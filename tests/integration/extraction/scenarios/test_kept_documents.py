@@ -122,18 +122,25 @@ class TestTheQuota:
         assert sorted(type(each).__name__ for each in answers) == ["PenstockError"] * 2 + ["dict"] * 2
 
 
-class TestReleasing:
-    async def test_a_document_counts_until_no_task_reads_it(self, uploader):
-        assert (await uploader.ask_for(upload_id=await uploader.upload(document(), "a.pdf"))).status_code == 202
-        since = "update etl_content set kept_since = now() - interval '200 days' where merchant_id = %s"
-        await uploader.rows(since, uploader.merchant)
-        await expire(uploader.parts.etl)
-        assert len(await kept(uploader)) == 1  # its task is known
-        await uploader.rows("delete from etl_task where merchant_id = %s", uploader.merchant)
-        await expire(uploader.parts.etl)
-        assert await kept(uploader) == []
+class TestRemoving:
+    async def test_a_document_goes_with_the_last_task_that_read_it(self, uploader, limited):
+        data = document()
+        for somebody in (uploader, limited):
+            assert (await somebody.ask_for(upload_id=await somebody.upload(data, "a.pdf"))).status_code == 202
+        [row] = await uploader.rows("select source_key from etl_task where merchant_id = %s", uploader.merchant)
+        path = root_of(uploader) / row["source_key"]
+        for somebody, stays in ((uploader, True), (limited, False)):
+            await somebody.rows(
+                "update etl_content set kept_since = now() - interval '200 days' where merchant_id = %s",
+                somebody.merchant,
+            )
+            await expire(somebody.parts.etl)
+            assert len(await kept(somebody)) == 1  # its task is known
+            await somebody.rows("delete from etl_task where merchant_id = %s", somebody.merchant)
+            await expire(somebody.parts.etl)
+            assert (await kept(somebody), path.exists()) == ([], stays)
 
-    async def test_one_that_was_submitted_lately_counts(self, uploader):
+    async def test_one_that_was_submitted_lately_stays(self, uploader):
         await uploader.ask_for(upload_id=await uploader.upload(document(), "a.pdf"))
         await uploader.rows("delete from etl_task where merchant_id = %s", uploader.merchant)
         await expire(uploader.parts.etl)
