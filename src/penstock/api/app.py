@@ -34,11 +34,11 @@ from penstock.api.routes import (
     workers,
 )
 from penstock.bootstrap import Parts
-from penstock.kernel.connections import TrustedPeers
 from penstock.kernel.health import Health, database_check, schema_check
 from penstock.kernel.migrations import newest_revision
 from penstock.kernel.telemetry import TraceMiddleware
 from penstock.kernel.telemetry.metrics import Exposition
+from penstock.kernel.trusted_peers import TrustedPeers
 
 ROUTERS = (
     uploads.router,  # first, as routes are tried in their order and these are asked for most often

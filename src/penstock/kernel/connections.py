@@ -2,25 +2,24 @@
 
 The servers accept in Rust and in C, where no hook of ours runs, and `penstock up` has no proxy in front. So a thread
 looks at the process's own sockets a few times a second. A connection is anonymous until a signed-in request has come
-over it: an edge then calls `trust`. Only anonymous connections count against the limits and only they are closed.
+over it: an edge then says so to `trusted`, as soon as it knows and before it reads the body.
 
-Who is closed: beyond the limit of one address the oldest of that address, beyond the limit of the port the oldest of
-all, but none that is younger than `_GRACE_SECONDS`: a client that means it has sent its request long before that. When
-the places of the port run out, age does not count either. A connection that is sending a body of some size is taken
-only when the others are not enough. Nobody is turned away at the door, so the newest caller always gets in, also where
-callers and attackers share an address.
+Which anonymous ones are closed: beyond the limit of one address the oldest of that address, beyond the limit of the
+port the oldest of all, but none that is younger than `_GRACE_SECONDS`: a client that means it has sent its request long
+before that. When the places of the port run short, age does not count either. A connection that is sending a body of
+some size is taken only when the others are not enough, and never to make room for those that still have their grace.
+Nobody is turned away at the door, so the newest caller always gets in, also where callers and attackers share an
+address.
 
-A connection is known by the number of its socket, which the system never gives twice while it is open. A descriptor
-may be closed and given again at any moment; so one that is to be closed is duplicated first and looked at again.
-Only Linux tells all this: elsewhere nothing is limited here.
+Trusted connections do not count against these limits. When places run short all the same, whoever has most of them
+loses idle ones. One over which a checked request is under way is never closed here.
+
+Only Linux tells of the sockets: elsewhere nothing is limited here.
 """
 
 import contextlib
-import ctypes
-import os
+import heapq
 import resource
-import socket
-import struct
 import sys
 import threading
 import time
@@ -32,35 +31,26 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 import prometheus_client
 import structlog
 
+from penstock.kernel.open_sockets import Connection, close, descriptors, identity, peer_on
 from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.trusted_peers import TrustedPeers
 
 log = structlog.get_logger(__name__)
-Peer = tuple[str, int]
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
 OPEN = prometheus_client.Gauge(
     "penstock_connections", "Open connections by listener", ["listener"], multiprocess_mode="livesum"
 )
 CLOSED = prometheus_client.Counter(
-    "penstock_connections_closed_total", "Anonymous connections that were closed to make room", ["listener"]
+    "penstock_connections_closed_total", "Connections that were closed to make room", ["listener"]
 )
 
-# Called without giving up Python's lock: a thread that gives it up for each of 10,000 descriptors gets it back only
-# when the event loop rests, and under load it would never get to the end.
-_LIBC = ctypes.PyDLL(None)
-_IDENTITY = 16  # st_dev and st_ino, with which the system's `struct stat` begins
-_LONGEST_ADDRESS = 28  # sockaddr_in6
-_GAP = 1024
 _GRACE_SECONDS = 1.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 0.5  # seconds between two looks
 _SHARE_OF_TIME, _SHARE_WHEN_FULL = 0.1, 0.25  # that looking takes at the most
 _SECONDS_BETWEEN_WARNINGS = 10.0
-_UNREAD_SECONDS = 30  # a peer that takes nothing of an answer for so long is gone to us
-_UNSENT_BYTES = 128 << 10
 _BODY_BYTES = 64 << 10  # who has sent so much sends a body, and is closed last
-_BYTES_RECEIVED = struct.Struct("=128xQ")  # in Linux's tcp_info
 _DESCRIPTORS_KEPT = 1024  # for files, databases and the like
-_ABORT = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,42 +62,41 @@ class ConnectionLimits:
     places: int
     exempt: Networks = ()  # from the limit per address
 
+    @property
+    def comfortable(self) -> int:
+        """Beyond so many connections the places run short."""
+        return self.places * 3 // 4
 
-class TrustedPeers:
-    """The connections over which a signed-in request has come."""
-
-    def __init__(self) -> None:
-        self._since: dict[Peer, float] = {}
-
-    def trust(self, host: str, port: int | str) -> None:
-        self._since[_plain(host), int(port)] = time.monotonic()
-
-    def __contains__(self, peer: Peer) -> bool:
-        return peer in self._since
-
-    def forget(self, peers: Iterable[Peer], *, before: float) -> None:
-        """Drops peers whose connection has ended, unless a new one from the same port has signed in since."""
-        for peer in peers:
-            if self._since.get(peer, before) < before:
-                self._since.pop(peer, None)
+    def is_exempt(self, host: str) -> bool:
+        address = ip_address(host.partition("%")[0])
+        return any(address in network for network in self.exempt)
 
 
-class _Answers(threading.local):
-    """Where the C library writes; each thread has its own."""
+class _Excess:
+    """How many of some anonymous connections are too many: in all, and of each address."""
 
-    def __init__(self) -> None:
-        self.buffer = ctypes.create_string_buffer(256)
+    def __init__(self, counted: list[Connection], limits: ConnectionLimits) -> None:
+        most = limits.per_address
+        counts = Counter(each.peer[0] for each in counted)
+        self._left = len(counted) - limits.anonymous
+        self._of_address = Counter(
+            {host: count - most for host, count in counts.items() if count > most and not limits.is_exempt(host)}
+        )
 
+    def is_over(self) -> bool:
+        return self._left <= 0 and not self._of_address
 
-_ANSWERS = _Answers()
+    def has(self, each: Connection, *, of_address: bool = False) -> bool:
+        """Whether it is one of those, or of those of its address."""
+        return each.peer[0] in self._of_address or (self._left > 0 and not of_address)
 
-
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    identity: bytes
-    descriptor: int
-    peer: Peer
-    since: float
+    def subtract(self, each: Connection) -> None:
+        self._left -= 1
+        host = each.peer[0]
+        if host in self._of_address:
+            self._of_address[host] -= 1
+            if not self._of_address[host]:
+                del self._of_address[host]
 
 
 def networks(text: str) -> Networks:
@@ -130,7 +119,7 @@ def places_for(share: float, most: int) -> int:
 
 
 class ConnectionLimiter:
-    """Closes anonymous connections of `port` that are too many. `listener` names the port in logs and metrics."""
+    """Closes connections of `port` that are too many. `listener` names the port in logs and metrics."""
 
     def __init__(
         self,
@@ -141,11 +130,12 @@ class ConnectionLimiter:
         trusted: TrustedPeers | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.trusted = trusted or TrustedPeers()
+        self.trusted = TrustedPeers() if trusted is None else trusted
         self._listener, self._port, self._limits, self._clock = listener, port, limits, clock
-        self._open: dict[bytes, _Connection] = {}
+        self._open: dict[bytes, Connection] = {}
         self._others: set[bytes] = set()  # what else this process has open
         self._highest = 0
+        self._looked_at = float("-inf")
         self._ended = threading.Event()
         self._warned_at, self._unsaid = float("-inf"), 0
 
@@ -172,6 +162,7 @@ class ConnectionLimiter:
         )
         OPEN.labels(self._listener).set(len(self._open))
         closed = self._close_excess(strangers, now)
+        closed += self._close_idle(len(self._open) - closed - self._limits.comfortable)
         if closed:
             CLOSED.labels(self._listener).inc(closed)
             self._warn(closed, now)
@@ -195,66 +186,72 @@ class ConnectionLimiter:
         return min(max(took / (_SHARE_WHEN_FULL if is_filling else _SHARE_OF_TIME), _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
     def _look(self, now: float) -> None:
-        found: dict[bytes, _Connection] = {}
+        found: dict[bytes, Connection] = {}
         others: set[bytes] = set()
-        for descriptor, identity in _descriptors(self._highest):
-            self._highest = max(self._highest, descriptor)
-            known = self._open.get(identity)
+        highest = 0
+        for descriptor, number in descriptors(self._highest):
+            highest = descriptor
+            known = self._open.get(number)
             if known is not None:
-                found[identity] = known
-            elif identity in self._others or (peer := self._peer(descriptor)) is None:
-                others.add(identity)
-            elif _identity(descriptor) == identity:
-                found[identity] = _Connection(identity, descriptor, peer, now)
-        gone = [each.peer for identity, each in self._open.items() if identity not in found]
-        self._open, self._others = found, others
-        self.trusted.forget(gone, before=now)
+                found[number] = known
+            elif number in self._others or (peer := peer_on(self._port, descriptor)) is None:
+                others.add(number)
+            elif identity(descriptor) == number:
+                found[number] = Connection(number, descriptor, peer, now)
+        new = {each.peer for number, each in found.items() if number not in self._open}
+        self._open, self._others, self._highest = found, others, highest
+        self.trusted.keep_only({each.peer for each in found.values()}, new=new, looked=(self._looked_at, now))
+        self._looked_at = now
 
-    def _peer(self, descriptor: int) -> Peer | None:
-        """The other end of a connection of our port; None for anything else."""
-        own = _address(_LIBC.getsockname, descriptor)
-        if own is None or own[1] != self._port:
-            return None
-        peer = _address(_LIBC.getpeername, descriptor)
-        if peer is None:
-            _bound_unread_answers(descriptor)
-        return peer
-
-    def _close_excess(self, strangers: list[_Connection], now: float) -> int:
+    def _close_excess(self, strangers: list[Connection], now: float) -> int:
         """Oldest first; those that send a body, or have only just sent something, are spared while there are others."""
         old = now - _GRACE_SECONDS
-        if len(self._open) <= self._limits.places * 3 // 4:
-            strangers_may_go = [each for each in strangers if each.since <= old]
-        else:
-            strangers_may_go = strangers
-        excess = len(strangers) - self._limits.anonymous
-        by_address = self._excess_by_address(strangers)
-        left_by_address = sum(by_address.values())
+        is_short = len(self._open) > self._limits.comfortable
+        may_go = strangers if is_short else [each for each in strangers if each.since <= old]
+        excess, excess_of_these = _Excess(strangers, self._limits), _Excess(may_go, self._limits)
         closed, spared = 0, []
-        for each in strangers_may_go:
-            if excess <= closed and not left_by_address:
+        for each in may_go:
+            if excess.is_over():
                 break
-            of_address = by_address[each.peer[0]] > 0
-            if excess <= closed and not of_address:
+            if not excess.has(each):
                 continue
-            if _close(each, spared_from=_BODY_BYTES if each.since <= old else 1):
+            if self._close(each, spared_from=_BODY_BYTES if each.since <= old else 1):
                 closed += 1
-                by_address[each.peer[0]] -= of_address
-                left_by_address -= of_address
+                excess.subtract(each)
+                excess_of_these.subtract(each)
             else:
                 spared.append(each)
-        return closed + sum(_close(each) for each in spared[: max(0, excess - closed)])
+        spared.sort(key=lambda each: each.since <= old)  # who still has its grace goes first
+        return closed + self._close_spared(spared, excess_of_these)
 
-    def _excess_by_address(self, strangers: list[_Connection]) -> Counter[str]:
-        counts = Counter(each.peer[0] for each in strangers)
-        limit = self._limits.per_address
-        return Counter(
-            {host: count - limit for host, count in counts.items() if count > limit and not self._is_exempt(host)}
-        )
+    def _close_spared(self, spared: list[Connection], excess: _Excess) -> int:
+        """First of addresses that have too many."""
+        closed = 0
+        for of_address in (True, False):
+            for each in spared:
+                if excess.has(each, of_address=of_address) and self._close(each):
+                    closed += 1
+                    excess.subtract(each)
+        return closed
 
-    def _is_exempt(self, host: str) -> bool:
-        address = ip_address(host.partition("%")[0])
-        return any(address in network for network in self._limits.exempt)
+    def _close(self, stranger: Connection, *, spared_from: int | None = None) -> bool:
+        """False for one that has signed in since we looked, too."""
+        return stranger.peer not in self.trusted and close(stranger, spared_from=spared_from)
+
+    def _close_idle(self, excess: int) -> int:
+        """Who has most of the trusted connections loses idle ones first, the longest unused before the others."""
+        if excess <= 0:
+            return 0
+        counts: Counter[str] = Counter()
+        idle: dict[str, list[tuple[float, int, Connection]]] = {}
+        for each in self._open.values():
+            if (known := self.trusted.get(each.peer)) is not None:
+                counts[known.owner] += 1
+                if not known.under_way:
+                    idle.setdefault(known.owner, []).append((-known.since, each.descriptor, each))
+        for candidates in idle.values():
+            candidates.sort()
+        return sum(close(each) for each in _of_the_largest(counts, idle, excess))
 
     def _warn(self, closed: int, now: float) -> None:
         self._unsaid += closed
@@ -263,95 +260,17 @@ class ConnectionLimiter:
             self._warned_at, self._unsaid = now, 0
 
 
-def peer_of_grpc(text: str) -> Peer | None:
-    """Reads what gRPC calls a peer, such as `ipv4:10.0.0.1:5123` or `ipv6:%5B::1%5D:5123`."""
-    family, _, rest = text.partition(":")
-    host, _, port = rest.rpartition(":")
-    if family not in ("ipv4", "ipv6") or not port.isdecimal():
-        return None
-    return _plain(host.removeprefix("%5B").removesuffix("%5D").strip("[]")), int(port)
-
-
-def _plain(host: str) -> str:
-    """An IPv4 address as such, also where a socket of IPv6 has taken it."""
-    return host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host
-
-
-def _descriptors(highest: int) -> Iterator[tuple[int, bytes]]:
-    """The open descriptors with their identities.
-
-    The system gives the lowest number that is free: beyond the highest that was ever seen, a long gap is the end.
-    """
-    missing = descriptor = 0
-    while descriptor <= highest or missing < _GAP:
-        identity = _identity(descriptor)
-        if identity is None:
-            missing += 1
+def _of_the_largest(
+    counts: Counter[str], idle: dict[str, list[tuple[float, int, Connection]]], most: int
+) -> Iterable[Connection]:
+    """At most so many, each from the owner who has most connections left and an idle one among them."""
+    owners = [(-counts[owner], owner) for owner in idle]
+    heapq.heapify(owners)
+    while owners and most > 0:
+        count, owner = owners[0]
+        yield idle[owner].pop()[2]
+        most -= 1
+        if idle[owner]:
+            heapq.heapreplace(owners, (count + 1, owner))
         else:
-            missing = 0
-            yield descriptor, identity
-        descriptor += 1
-
-
-def _identity(descriptor: int) -> bytes | None:
-    """Device and number of what is open under a descriptor; None when nothing is."""
-    buffer = _ANSWERS.buffer
-    return buffer.raw[:_IDENTITY] if _LIBC.fstat(descriptor, buffer) == 0 else None
-
-
-def _address(ask: Callable[..., int], descriptor: int) -> Peer | None:
-    """One end of a socket of IPv4 or IPv6."""
-    size, buffer = ctypes.c_uint(_LONGEST_ADDRESS), _ANSWERS.buffer
-    if ask(descriptor, buffer, ctypes.byref(size)) != 0:
-        return None
-    raw = buffer.raw
-    family, port = int.from_bytes(raw[:2], sys.byteorder), int.from_bytes(raw[2:4], "big")
-    if family == socket.AF_INET:
-        return socket.inet_ntop(socket.AF_INET, raw[4:8]), port
-    if family == socket.AF_INET6:
-        return _plain(socket.inet_ntop(socket.AF_INET6, raw[8:24])), port
-    return None
-
-
-def _bound_unread_answers(descriptor: int) -> None:
-    """Has the system keep little for clients that read nothing of their answer, and end their connections.
-
-    Connections inherit it from a listener. 600 unread answers of 1.5 MB each filled the memory that the system has for
-    sockets, and everybody's connections stood still.
-    """
-    with contextlib.suppress(OSError), _duplicate(descriptor) as ours:
-        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_SECONDS * 1000)
-
-
-@contextlib.contextmanager
-def _duplicate(descriptor: int) -> Iterator[socket.socket]:
-    """The same socket under a descriptor of our own, which nobody else can close meanwhile."""
-    own = os.dup(descriptor)
-    try:
-        made = socket.socket(fileno=own)
-    except BaseException:
-        os.close(own)
-        raise
-    with made:
-        yield made
-
-
-def _close(connection: _Connection, *, spared_from: int | None = None) -> bool:
-    """False when it was gone already, or has sent `spared_from` bytes."""
-    try:
-        with _duplicate(connection.descriptor) as ours:
-            if _identity(ours.fileno()) != connection.identity:
-                return False
-            if spared_from is not None and _bytes_received(ours) >= spared_from:
-                return False
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)  # leaves nothing behind in the system
-            ours.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return False
-    return True
-
-
-def _bytes_received(ours: socket.socket) -> int:
-    found = ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size)
-    return int(_BYTES_RECEIVED.unpack(found)[0]) if len(found) == _BYTES_RECEIVED.size else 0
+            heapq.heappop(owners)

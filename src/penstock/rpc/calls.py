@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,6 @@ from opentelemetry.trace import Span, SpanKind
 
 from penstock.bootstrap import Parts
 from penstock.kernel import error_codes
-from penstock.kernel.connections import TrustedPeers, peer_of_grpc
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.identity.access import Roles, require
@@ -28,6 +27,7 @@ from penstock.kernel.language import preferred
 from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound, continued
 from penstock.kernel.telemetry.request_ids import request_id
+from penstock.kernel.trusted_peers import TrustedPeers, peer_of_grpc
 from penstock.rpc import metrics
 from penstock.rpc.messages import NoMessage, read_message
 from penstock.rpc.metadata import Metadata, caller_of
@@ -95,9 +95,7 @@ class Calls:
         try:
             async with limit:
                 caller = await self._admitted(metadata, method)
-                if (peer := peer_of_grpc(context.peer())) is not None:
-                    self.trusted.trust(*peer)
-                with self._one_of(caller.merchant_id):
+                with self._one_of(caller.merchant_id), self._trusting(context.peer(), caller.merchant_id):
                     return await method.answer(caller, await _read(method, context))
         except PenstockError as refused:
             return refused
@@ -131,6 +129,11 @@ class Calls:
             self.under_way[merchant_id] -= 1
             if not self.under_way[merchant_id]:
                 del self.under_way[merchant_id]
+
+    def _trusting(self, peer: str, merchant_id: str) -> AbstractContextManager[None]:
+        """Says that the connection is busy with a call of this merchant."""
+        known = peer_of_grpc(peer)
+        return nullcontext() if known is None else self.trusted.serving(*known, merchant_id)
 
     async def _said(self, outcome: Any, metadata: Metadata, called: str, context: Any) -> Any:
         named = ("x-request-id", called)

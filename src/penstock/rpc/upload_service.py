@@ -3,9 +3,9 @@
 from typing import Any
 
 from penstock.bootstrap import Parts
-from penstock.kernel.connections import TrustedPeers
 from penstock.kernel.identity import Caller
 from penstock.kernel.identity.access import SENDING, SIGNED_IN
+from penstock.kernel.trusted_peers import TrustedPeers
 from penstock.rpc.calls import Calls, Method
 from penstock.rpc.video.v1 import upload_pb2 as wire
 from penstock.uploads.direct.opening import Wish, open_upload
@@ -27,7 +27,7 @@ def upload_calls(parts: Parts, trusted: TrustedPeers | None = None) -> Calls:
         "InitResumableUpload": Method(SENDING, wire.InitResumableUploadRequest, init),
         "GetUpload": Method(SIGNED_IN, wire.GetUploadRequest, look),
     }
-    return Calls(parts, SERVICE, methods, trusted or TrustedPeers())
+    return Calls(parts, SERVICE, methods, TrustedPeers() if trusted is None else trusted)
 
 
 async def _init(parts: Parts, caller: Caller, asked: Any) -> Any:

@@ -5,6 +5,7 @@ Plain ASGI: names of objects hold any character, so paths are cut before they ar
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 from xml.sax.saxutils import escape
@@ -25,6 +26,7 @@ from penstock.embedded.bucket.xml_api import answer_xml
 log = structlog.get_logger(__name__)
 _PIECE = 512 * 1024
 _LONGEST_FORM = 32 * 1024
+MOST_UNCHECKED = 256  # requests under way of senders who have shown no right
 _JSON = ("/storage/", "/upload/", "/download/", "/resumable/", "/token", "/oauth2/", "/_/")
 
 
@@ -41,15 +43,20 @@ class BucketApp:
             limits.drain_seconds.total_seconds(),
         )
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unchecked: OrderedDict[Body, None] = OrderedDict()  # of senders who have shown no right yet, oldest first
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         body = Body(receive, self._patience)
-        with self._under_way(), contextlib.suppress(SenderGone):
-            answer = await self._answered(scope, body)
-            with contextlib.suppress(HungUpOn):
-                await body.drain()
+        with self._under_way(), self._until_checked(scope, body) as counted:
+            try:
+                answer = await self._answered(counted, body)
+                with contextlib.suppress(HungUpOn):
+                    await body.drain()
+            except SenderGone:  # or it is there, and sends what is no body: then somebody reads this
+                is_json = str(scope["path"]).startswith(_JSON)
+                answer = _refused(malformed("The body broke off, or cannot be read."), is_json=is_json)
             await _send(answer, send, with_body=scope["method"] != "HEAD")
 
     def cut_off(self) -> int:
@@ -76,7 +83,9 @@ class BucketApp:
         if path == "/oauth2/v3/certs":
             return as_json(self._published, cache_control="public, max-age=300")
         if path == "/token" and request.method == "POST":
-            return as_json(self._place.tokens.grant(await _form(request)))
+            granted = self._place.tokens.grant(await _form(request))
+            request.note_checked()
+            return as_json(granted)
         if path == "/_/faults" and self._place.settings.fault_switches:
             return await self._order_faults(request)
         route: Callable[[BucketPlace, Request], Awaitable[Answer]] = (
@@ -90,6 +99,25 @@ class BucketApp:
         except (ValueError, msgspec.MsgspecError) as wrong:
             raise malformed(str(wrong)) from None
         return Answer(204)
+
+    @contextlib.contextmanager
+    def _until_checked(self, scope: MutableMapping[str, Any], body: Body) -> Iterator[MutableMapping[str, Any]]:
+        """Counts a request until its sender has shown a right. Too many: the oldest body is read no further."""
+        told: Callable[[], None] | None = scope.get("checked")
+
+        def checked() -> None:
+            self._unchecked.pop(body, None)
+            if told is not None:
+                told()
+
+        if len(self._unchecked) >= MOST_UNCHECKED:
+            oldest, _ = self._unchecked.popitem(last=False)
+            oldest.hang_up()
+        self._unchecked[body] = None
+        try:
+            yield {**scope, "checked": checked}
+        finally:
+            self._unchecked.pop(body, None)
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ _MOST_TO_DRAIN = 64 * 1024 * 1024
 
 
 class SenderGone(Exception):
-    """Nobody waits for an answer."""
+    """The body broke off: most probably nobody waits for an answer. One that cannot be read looks the same."""
 
 
 class HungUpOn(Exception):

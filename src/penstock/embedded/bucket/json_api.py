@@ -32,10 +32,10 @@ async def answer_json(place: BucketPlace, request: Request) -> Answer:
         case ["upload", "storage", "v1", "b", bucket, "o"] | ["resumable", "upload", "storage", "v1", "b", bucket, "o"]:
             return await answer_upload(place, request, place.check_bucket(bucket))
         case ["storage", "v1", "b", bucket, *rest]:
-            place.tokens.check(request.headers.get("authorization"))
+            place.check_token(request)
             return await _in_bucket(place, request, place.check_bucket(bucket), rest)
         case ["download", "storage", "v1", "b", bucket, "o", name]:
-            place.tokens.check(request.headers.get("authorization"))
+            place.check_token(request)
             return _download(place, request, _found(place, request, place.check_bucket(bucket), name))
     raise _NOT_FOUND
 

@@ -23,7 +23,7 @@ async def answer_upload(place: BucketPlace, request: Request, bucket: str) -> An
         return await continue_session(place, request, upload_id)
     if upload_id is not None and request.method == "DELETE":
         return await cancel_session(place, upload_id)
-    place.tokens.check(request.headers.get("authorization"))
+    place.check_token(request)
     ways = {"resumable": _begin, "multipart": _multipart, "media": _media}
     way = ways.get(request.query.get("uploadType", ""))
     if way is None or request.method != "POST":

@@ -32,6 +32,10 @@ class BucketPlace:
             raise Refusal(404, "NoSuchBucket", "The specified bucket does not exist.")
         return name
 
+    def check_token(self, request: Request) -> None:
+        self.tokens.check(request.headers.get("authorization"))
+        request.note_checked()
+
     def address(self, request: Request) -> str:
         """Where the sender of this request reaches us."""
         return self.settings.public_url.rstrip("/") or f"http://{request.host}"

@@ -16,14 +16,20 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\
 
 
 class Request:
-    """Names are given decoded, `raw_path` and `raw_query` as they were sent, for that is what was signed."""
+    """Names are given decoded, `raw_path` and `raw_query` as they were sent, for that is what was signed.
+
+    `note_checked` is to be called once the sender has shown a right: a signature, a token, the address of a session.
+    """
 
     def __init__(self, scope: Mapping[str, Any], body: Body) -> None:
+        self.note_checked: Callable[[], None] = scope.get("checked", _nobody_cares)
         self.method: str = scope["method"]
         self.raw_path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         self.raw_query: str = scope["query_string"].decode("latin-1")
         self.body = body
         headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        if not self.raw_path.startswith("/"):  # as in `OPTIONS *`, or `CONNECT host:port`
+            raise malformed("The address is not one of this server's.")
         if len(self.raw_path) + len(self.raw_query) > _LONGEST_ADDRESS:
             raise Refusal(414, "UriTooLong", "The address is too long.")
         if sum(len(name) + len(value) for name, value in headers) > _LONGEST_HEADERS:
@@ -69,6 +75,10 @@ class Answer:
     file: Path | None = None
     first: int = 0
     length: int = 0
+
+
+def _nobody_cares() -> None:
+    return None
 
 
 def whole_number(text: str, name: str) -> int:

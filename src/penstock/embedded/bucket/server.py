@@ -1,6 +1,7 @@
 """The bucket on a port, until told to stop: then senders are told to come again, and what has come is kept."""
 
 import asyncio
+import contextlib
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,13 @@ from penstock.embedded.bucket.tokens import Tokens
 from penstock.embedded.ports import reachable
 from penstock.kernel.backoff import pause
 from penstock.kernel.clock import Clock, SystemClock
-from penstock.kernel.connections import ConnectionLimiter, TrustedPeers, limits_of, places_for
+from penstock.kernel.connections import ConnectionLimiter, limits_of, places_for
 from penstock.kernel.listening import http_server, refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.trusted_peers import TrustedPeers
 
 log = structlog.get_logger(__name__)
 _SHARE, _PLACES = 0.8, 4096  # of the process's descriptors
-_REFUSED = 400
-_PUBLIC_PATHS = ("/health/live", "/oauth2/v3/certs")
 _SECONDS_BETWEEN_SWEEPS = 600.0
 
 
@@ -113,18 +113,18 @@ class BucketServer:
 
 
 class _Trusting:
-    """Trusts a connection over which a request has succeeded that needed a signature, a token or a session."""
+    """Trusts a connection as soon as its sender has shown a right, and says for how long its request is under way."""
 
     def __init__(self, app: BucketApp, trusted: TrustedPeers) -> None:
         self._app, self._trusted = app, trusted
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        async def noting(message: MutableMapping[str, Any]) -> None:
-            if message.get("status", _REFUSED) < _REFUSED and scope["path"] not in _PUBLIC_PATHS:
-                self._trusted.trust(*scope["client"])
-            await send(message)
+        with contextlib.ExitStack() as at_end:
 
-        await self._app(scope, receive, noting)
+            def note_checked() -> None:
+                at_end.enter_context(self._trusted.serving(*scope["client"]))
+
+            await self._app({**scope, "checked": note_checked}, receive, send)
 
 
 def _load(shelf: Shelf, ledger: Ledger, sessions: Sessions) -> None:

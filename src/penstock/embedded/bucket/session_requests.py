@@ -12,6 +12,7 @@ from penstock.embedded.bucket.requests import Answer, Request
 async def continue_session(place: BucketPlace, request: Request, upload_id: str) -> Answer:
     """308 with how far we are, or 200 with the object."""
     session = place.sessions.find(upload_id)
+    request.note_checked()
     was_open = session.is_open
     arriving = read_content_range(request.headers.get("content-range"), request.content_length)
     got = await place.sessions.put(session, arriving, request.body)

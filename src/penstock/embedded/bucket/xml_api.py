@@ -29,6 +29,7 @@ async def answer_xml(place: BucketPlace, request: Request) -> Answer:
     if request.method != "POST" or "uploads" in request.query:
         raise Refusal(405, "MethodNotAllowed", "Here a POST begins a resumable upload.")
     _check_right(place, request)
+    request.note_checked()
     return await _begin(place, request, bucket, name)
 
 
