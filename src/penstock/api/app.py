@@ -7,6 +7,7 @@ from fastapi import FastAPI
 import penstock
 from penstock.api import errors, openapi
 from penstock.api.anonymous import AnonymousLimit
+from penstock.api.at_once import RequestsAtOnce
 from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
 from penstock.api.guard import every_route_declared
@@ -77,6 +78,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.trusted_peers = TrustedPeers()
+    app.state.at_once = RequestsAtOnce(parts.settings.runtime.requests_per_merchant)
     app.state.exposition = Exposition(parts.settings.telemetry.metrics_shared_sec)
     app.state.readiness = _readiness(parts)
     for router in ROUTERS:

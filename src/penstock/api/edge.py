@@ -89,10 +89,11 @@ class Edge:
             override = Headers(scope=scope).get("x-http-method-override", scope["method"])
             scope = {**scope, "method": override.upper()}
         name = request_id(Headers(scope=scope).get("x-request-id"))
-        scope["state"] = {**scope.get("state", {}), "request_id": name}
+        at_end = contextlib.ExitStack()  # what the guard wants done when the request is over
+        scope["state"] = {**scope.get("state", {}), "request_id": name, "at_end": at_end}
         ON_BEHALF_OF.set(None)
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
-        with bound(request_id=name), self._under_way.one_more():
+        with bound(request_id=name), self._under_way.one_more(), at_end:
             incoming, answer = _Incoming(receive), _Answer(scope, send)
             await self._answer(scope, incoming, answer)
             if answer.status >= _REFUSED and incoming.untouched and _is_sending(Headers(scope=scope)):
@@ -164,6 +165,8 @@ class _Answer:
                 headers.setdefault(name, value)
             if headers.get("content-type", "").startswith("text/event-stream"):
                 self._time()  # a stream is open for hours; what counts is how soon it began
+                if (give_back := self._scope["state"].get("give_back")) is not None:
+                    give_back()
         await self._send(message)
 
     def count(self) -> None:

@@ -116,10 +116,15 @@ async def admitted(request: Request, path: str) -> Caller | None:
 def _note_signed_in(request: Request, caller: Caller) -> None:
     """From here on neither the request nor its connection counts as anonymous, and it uses its merchant's shares."""
     ON_BEHALF_OF.set(caller.merchant_id)
-    if (client := request.client) is not None:
-        request.app.state.trusted_peers.trust(client.host, client.port)
+    merchant_id, client, edge = caller.merchant_id, request.client, request.app.state
+    if client is not None:
+        edge.trusted_peers.trust(client.host, client.port, merchant_id)
     if (signed_in := request.scope.get("state", {}).get("signed_in")) is not None:
         signed_in()
+    request.state.give_back = edge.at_once.take(merchant_id)
+    request.state.at_end.callback(request.state.give_back)
+    if client is not None:
+        request.state.at_end.enter_context(edge.trusted_peers.serving(client.host, client.port, merchant_id))
 
 
 async def _verify(request: Request, token: str) -> Caller:

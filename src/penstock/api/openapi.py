@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 
 import penstock
 from penstock.api import examples
-from penstock.api.access import ACCESS, UNCOUNTED
+from penstock.api.access import ACCESS
 from penstock.api.errors import ErrorBody, body_of
 from penstock.api.http_status import status_of
 from penstock.kernel import error_codes, json
@@ -99,8 +99,7 @@ def _codes_of(operation: dict[str, Any], method: str, path: str) -> list[ErrorCo
         found += [error_codes.REQUEST_TOO_LARGE, error_codes.CONTENT_TYPE_INVALID]
     if ACCESS[method, path] is not None:
         found += [error_codes.TOKEN_MISSING, error_codes.TOKEN_INVALID, error_codes.ROLE_DENIED]
-        if not path.startswith(UNCOUNTED):
-            found.append(error_codes.RATE_LIMITED)
+        found.append(error_codes.RATE_LIMITED)
         if method != "GET":
             found.append(error_codes.ORIGIN_DENIED)
     if "{" in path:

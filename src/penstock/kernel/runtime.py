@@ -51,6 +51,12 @@ class RuntimeSettings(SettingsGroup):
         " closed",
     )
     anonymous_connections_per_address: int = Field(200, ge=1, description="The same for one client address")
+    requests_per_merchant: int = Field(
+        256,
+        ge=1,
+        description="HTTP requests of one merchant under way at once, per process; beyond them RATE_LIMITED. Event"
+        " streams have a limit of their own",
+    )
     proxies: str = Field(
         "127.0.0.0/8,::1",
         description="Addresses or networks of proxies in front, separated by commas: they are outside the limit on"

@@ -105,3 +105,43 @@ class TestBodies:
             monkeypatch.setattr(anonymous, "SECONDS_TO_SEND", 0.0)
             assert (await client.post(f"{served}/api/v1/session", json={"code": "x"})).status_code == 401
             await are_down_to(wires, 1)
+
+
+class TestOneMerchant:
+    @pytest.fixture
+    async def parts(self, database, redis_client, keys):
+        async with edge_parts(database, redis_client, keys, requests_per_merchant=3) as made:
+            yield made
+
+    async def test_it_has_so_many_requests_at_once_and_the_next_is_refused_at_once(self, served):
+        async with strangers(served, 3, signed_head()), httpx.AsyncClient() as client:
+            async with asyncio.timeout(5):
+                while (refused := await client.get(f"{served}/api/v1/me", headers=bearer())).status_code == 200:
+                    await asyncio.sleep(0.02)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert refused.json()["code"] == "RATE_LIMITED"
+            assert (await asking_tus(served, client)).status_code == 429
+            other = await client.get(f"{served}/api/v1/me", headers=bearer(merchant="m-2"))
+            assert other.status_code == 200
+        async with asyncio.timeout(5), httpx.AsyncClient() as client:
+            while await me(served, client) != 200:
+                await asyncio.sleep(0.02)
+
+    async def test_event_streams_do_not_count(self, served):
+        stream = signed_head("GET /api/v1/dashboard/events", "Accept: text/event-stream")
+        async with strangers(served, 3, stream) as wires, httpx.AsyncClient() as client:
+            for reader, _ in wires:
+                assert b" 200 " in await reader.readline()
+            assert await me(served, client) == 200
+
+
+def signed_head(line: str = "POST /api/v1/webhooks", *more: str) -> bytes:
+    """By default a request whose body does not come."""
+    body = () if line.startswith("GET") else ("Content-Type: application/json", "Content-Length: 100")
+    token = f"Authorization: {bearer()['Authorization']}"
+    return "\r\n".join([f"{line} HTTP/1.1", "Host: a", token, *body, *more, "", ""]).encode()
+
+
+async def asking_tus(address: str, client: httpx.AsyncClient) -> httpx.Response:
+    headers = {**bearer(), "Tus-Resumable": "1.0.0", "Upload-Length": "3"}
+    return await client.post(f"{address}/api/v1/uploads", headers=headers)

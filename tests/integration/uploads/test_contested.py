@@ -16,6 +16,7 @@ from tests.support.uploads import CALLER, WHOLE, body, refused, rest, row, suspe
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_one
 from penstock.uploads.tus import Chunk, Upload, Uploads, Wish, parse_checksum, store
+from penstock.uploads.tus import uploads as tus_uploads
 from penstock.uploads.tus.files import DataFile
 
 
@@ -291,3 +292,11 @@ class writing:  # noqa: N801  reads as what it is: a request under way
 
     async def __aexit__(self, *_: object) -> None:
         self._over.set()
+
+
+class TestTheLastRequestRepeated:
+    async def test_a_body_that_does_not_end_holds_it_for_a_moment_only(self, uploads, half, monkeypatch):
+        monkeypatch.setattr(tus_uploads, "SECONDS_TO_END", 0.1)
+        await rest(uploads, half)
+        async with asyncio.timeout(3):
+            assert await refused(uploads.append(half, "m-1", Chunk(2000), asyncio.Event().wait)) == "UPLOAD_STALLED"

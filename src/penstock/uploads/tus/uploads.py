@@ -37,6 +37,7 @@ from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finishe
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 _THREADS = 32
+SECONDS_TO_END = 2.0  # for a body that can have no bytes any more: nobody's turn is held, but a connection is
 _KEPT_AFTER_JOINING = timedelta(hours=1)
 _JOINING = timedelta(hours=1)  # a reservation for a join that was killed ends after this
 _JOINS = 2  # copying a large file takes a thread for long; the others must not wait for it
@@ -246,13 +247,13 @@ class Uploads:
 
     async def _expect_nothing(self, upload: Upload, body: Body) -> Upload:
         """The last request repeated: its answer got lost, the upload is whole. More bytes are refused."""
-        patience = self.settings.tus_chunk_timeout_sec.total_seconds()
         try:
-            while (piece := await asyncio.wait_for(body(), patience)) is not None:
-                if piece:
-                    raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
+            async with asyncio.timeout(SECONDS_TO_END):
+                while (piece := await body()) is not None:
+                    if piece:
+                        raise PenstockError(error_codes.UPLOAD_LENGTH_EXCEEDED, length=upload.length)
         except TimeoutError:
-            raise PenstockError(error_codes.UPLOAD_STALLED, seconds=patience) from None
+            raise PenstockError(error_codes.UPLOAD_STALLED, seconds=SECONDS_TO_END) from None
         return upload
 
     @asynccontextmanager
