@@ -210,6 +210,7 @@ def _ours(directory: Path) -> Iterator[Candidate]:
     with servers.postgres() as database_url, servers.redis() as redis_url:
         environment = {
             "PENSTOCK_DATABASE_URL": database_url, "PENSTOCK_REDIS_URL": redis_url, "PENSTOCK_JWT_SECRET": SECRET,
+            "GW_UPLOAD_RATE_PER_SEC": "1000000", "GW_UPLOAD_BURST": "1000000",  # counted, but never reached
             "PENSTOCK_HOME": str(directory), "GW_TUS_UPLOAD_DIR": str(home), "PENSTOCK_PORT": str(port),
             "PENSTOCK_GRPC_PORT": str(servers.free_port()),
         }  # fmt: skip

@@ -93,6 +93,8 @@ async def edge_parts(database: Database, redis: Redis, keys: Keys, **runtime: An
     documents = DocumentSettings(
         api_rate_per_sec=10_000,
         api_burst=10_000,
+        upload_rate_per_sec=10_000,
+        upload_burst=10_000,
         job_rate_per_min=10_000,
         job_burst=10_000,
         admissions_per_merchant=100,

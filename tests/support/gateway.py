@@ -41,6 +41,8 @@ class Gateway:
             "PENSTOCK_JWT_SECRET": SECRET,
             "PENSTOCK_SANDBOX_WORKERS": "1",
             "GW_TUS_KEEP_FREE_BYTES": str(64 << 20),  # tests have small disks
+            "GW_UPLOAD_RATE_PER_SEC": "10000",
+            "GW_UPLOAD_BURST": "10000",
             **settings,
         }
         self.process: Child | None = None

@@ -6,7 +6,7 @@ from penstock.kernel.identity.access import ADMINS, CONNECTING, ENDING, OPERATIO
 
 PUBLIC: None = None  # no token is asked for
 
-UNCOUNTED = "/api/v1/uploads"  # outside the limit on calls: one upload is many, and has limits of its own
+UPLOADS = "/api/v1/uploads"  # outside the limit on calls: one upload is many. Its beginning and its end are counted
 OWN_TOKENS = ("/_/gcs/callback",)  # check a token of their own before they read the body
 LARGE_BODIES = ("/api/v1/etl/rules", "/api/v1/harvest/")  # rules and sources may be up to a MiB, all others 16 KiB
 
@@ -102,3 +102,13 @@ ACCESS: Mapping[tuple[str, str], Roles | None] = {
     ("POST", "/api/v1/webhooks"): CONNECTING,
     ("DELETE", "/api/v1/webhooks/{endpoint_id}"): CONNECTING,
 }
+
+
+def counts_as_upload(method: str, path: str) -> bool:
+    """Whether a call is counted by the limit on uploads."""
+    return path.startswith(UPLOADS) and method in ("POST", "DELETE")
+
+
+def is_counted(method: str, path: str) -> bool:
+    """Whether a call of somebody who is signed in is counted at all."""
+    return not path.startswith(UPLOADS) or counts_as_upload(method, path)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
-from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, UNCOUNTED
+from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, counts_as_upload, is_counted
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refuse_act_for
@@ -108,9 +108,16 @@ async def admitted(request: Request, path: str) -> Caller | None:
     if request.scope["query_string"] and ACT_FOR_PARAMETER in request.query_params:
         raise refuse_act_for(f"query.{ACT_FOR_PARAMETER}")
     _note_signed_in(request, caller)
-    if not path.startswith(UNCOUNTED):
-        await request.app.state.parts.limits.one_call(caller.merchant_id)
+    await _count(request, path, caller.merchant_id)
     return caller
+
+
+async def _count(request: Request, path: str, merchant_id: str) -> None:
+    limits = request.app.state.parts.limits
+    if counts_as_upload(request.method, path):
+        await limits.one_upload(merchant_id)
+    elif is_counted(request.method, path):
+        await limits.one_call(merchant_id)
 
 
 def _note_signed_in(request: Request, caller: Caller) -> None:

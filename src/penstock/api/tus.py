@@ -36,9 +36,9 @@ class TusRoute(GuardedRoute):
             return
         request = Request(scope, receive)
         try:
+            request.state.caller = await admitted(request, self.path)  # first: what is refused later counts as well
             if request.method != "OPTIONS":
                 _check_version(request)
-            request.state.caller = await admitted(request, self.path)
             response: Response = await self.endpoint(request)
         except PenstockError as refusal:
             response = _refused(request, refusal)

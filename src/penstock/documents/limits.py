@@ -27,11 +27,16 @@ class CallLimits:
     def __init__(self, gate: RateGate, settings: DocumentSettings) -> None:
         self._gate = gate
         self._calls = RatePolicy(rate=settings.api_rate_per_sec, burst=settings.api_burst)
+        self._uploads = RatePolicy(rate=settings.upload_rate_per_sec, burst=settings.upload_burst)
         self._jobs = RatePolicy(rate=settings.job_rate_per_min / 60, burst=settings.job_burst)
         self._crowds: dict[str, Together[RatePolicy, bool]] = {}
 
     async def one_call(self, merchant_id: str) -> None:
         await self.one_of("api", merchant_id, self._calls)
+
+    async def one_upload(self, merchant_id: str) -> None:
+        """An upload that is begun or cancelled; sending its bytes is not counted."""
+        await self.one_of("uploads", merchant_id, self._uploads)
 
     async def one_job(self, merchant_id: str) -> None:
         await self.one_of("jobs", merchant_id, self._jobs)

@@ -31,4 +31,8 @@ class DocumentSettings(SettingsGroup):
     job_burst: int = Field(30, ge=1, description="Jobs a merchant may create at once")
     api_rate_per_sec: float = Field(50, gt=0, description="API calls of a merchant per second, in the long run")
     api_burst: int = Field(200, ge=1, description="API calls of a merchant at once")
+    upload_rate_per_sec: float = Field(
+        50, gt=0, description="Uploads a merchant may begin or cancel per second, in the long run"
+    )
+    upload_burst: int = Field(500, ge=1, description="Uploads a merchant may begin or cancel at once")
     image_dpi_max: int = Field(200, ge=36, le=600, description="Finest resolution of a page image")
