@@ -35,6 +35,8 @@ create table outbox_events (
   last_error  text
 );
 create index idx_outbox_pending on outbox_events (slot, event_id) where relayed_at is null;
+create index idx_outbox_lanes on outbox_events (slot, coalesce(merchant_id, ''), event_id) where relayed_at is null;
+create index idx_outbox_keys on outbox_events (order_key, event_id) where relayed_at is null;
 create index idx_outbox_waiting on outbox_events (order_key) where relayed_at is null and retry_at is not null;
 create index idx_outbox_entity on outbox_events (entity_type, entity_id, event_id);
 create index idx_outbox_time on outbox_events (occurred_at);
@@ -62,6 +64,9 @@ create table outbox_deliveries (
   last_error   text,
   created_at   timestamptz not null default now(),
   merchant_id  text not null default '',             -- of the event; '' when it has none. Merchants are served in turn
+  gap_from     bigint,                               -- set: stands for events that were left out, from this one
+  gap_to       bigint,                               -- up to this one
+  gap_events   int,                                  -- how many they are
   unique (event_id, sink)
 );
 create index idx_deliveries_lanes on outbox_deliveries (outside, merchant_id, due_at, delivery_id)
@@ -101,7 +106,9 @@ create table endpoint_breakers (                     -- endpoints whose calls ha
   failing_since timestamptz,                         -- the first of them
   paused_until  timestamptz,                         -- then one delivery is sent as a probe
   last_error    text,
-  told_at       timestamptz                          -- when the merchant was last told that it is paused
+  told_at       timestamptz,                         -- when the merchant was last told that it is paused
+  queued        int not null default 0,              -- open deliveries of a paused one, about
+  gap_id        bigint                               -- the dead delivery that stands for those which were left out
 );
 
 -- ── Scheduled work: one row per duty, leased and fenced ───────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,7 +13,7 @@ from penstock.documents.checkpoint import Checkpoints
 from penstock.documents.orphans import OrphanScan
 from penstock.documents.processing import JobRounds, PageProcessor, Workplace
 from penstock.extraction.desk import EtlDesk
-from penstock.kernel import inbox
+from penstock.kernel import endpoint_backlog, inbox
 from penstock.kernel.breaker import Breaker
 from penstock.kernel.budget import Budgets
 from penstock.kernel.clock import Clock
@@ -131,7 +131,12 @@ class Parts:
     def relay(self) -> Relay:
         return Relay(
             self.database,
-            Outlets(self.receivers.publish, self.receivers.rows_for, self._wake_deliverers),
+            Outlets(
+                self.receivers.publish,
+                self.receivers.rows_for,
+                self._wake_deliverers,
+                partial(endpoint_backlog.bound, most=self.settings.webhooks.most_waiting),
+            ),
             self.settings.relay,
         )
 

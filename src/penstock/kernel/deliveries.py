@@ -20,7 +20,7 @@ from prometheus_client import Counter
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from penstock.kernel import error_codes, failpoints, leases
+from penstock.kernel import endpoint_backlog, error_codes, failpoints, leases
 from penstock.kernel.backoff import exponential
 from penstock.kernel.db import Database, Tx, fetch_all, fetch_one, server_time
 from penstock.kernel.delivery_claim import ClaimLimits, DeliveryClaim
@@ -299,7 +299,8 @@ async def dead_letters(tx: Tx, *, merchant_id: str | None = None, limit: int = 1
     """Deliveries that were given up, newest first; of one merchant, or of all."""
     return await fetch_all(
         tx,
-        "select d.delivery_id, d.event_id, d.sink, d.attempts, d.last_error, d.dead_at, e.event_type, e.entity_type,"
+        "select d.delivery_id, d.event_id, d.sink, d.attempts, d.last_error, d.dead_at, d.gap_from, d.gap_to,"
+        " d.gap_events, e.event_type, e.entity_type,"
         " e.entity_id, e.merchant_id from outbox_deliveries d join outbox_events e using (event_id)"
         " where d.dead_at is not null and (%(merchant)s::text is null or e.merchant_id = %(merchant)s)"
         " order by d.delivery_id desc limit %(limit)s",
@@ -308,14 +309,22 @@ async def dead_letters(tx: Tx, *, merchant_id: str | None = None, limit: int = 1
 
 
 async def send_again(tx: Tx, delivery_id: int, *, merchant_id: str | None = None) -> None:
-    """Give a dead delivery a fresh start; NOT_FOUND if there is no such dead letter of this merchant."""
+    """Give a dead delivery a fresh start; NOT_FOUND if there is no such dead letter of this merchant.
+
+    One that stands for events which were left out becomes a delivery for each of them.
+    """
     row = await fetch_one(
         tx,
-        "update outbox_deliveries d set dead_at = null, attempts = 0, lease_count = 0, due_at = now(),"
-        " created_at = now()"
-        " from outbox_events e where d.delivery_id = %(id)s and d.dead_at is not null and e.event_id = d.event_id"
-        " and (%(merchant)s::text is null or e.merchant_id = %(merchant)s) returning 1",
+        "with gap as (select delivery_id, gap_from, gap_to, gap_events from outbox_deliveries"
+        " where delivery_id = %(id)s for update)"
+        " update outbox_deliveries d set dead_at = null, attempts = 0, lease_count = 0, due_at = now(),"
+        " created_at = now(), gap_from = null, gap_to = null, gap_events = null"
+        " from outbox_events e, gap where d.delivery_id = gap.delivery_id and d.dead_at is not null"
+        " and e.event_id = d.event_id and (%(merchant)s::text is null or e.merchant_id = %(merchant)s)"
+        " returning d.sink, d.merchant_id, gap.*",
         {"id": delivery_id, "merchant": merchant_id},
     )
     if row is None:
         raise PenstockError(error_codes.NOT_FOUND, delivery_id=delivery_id)
+    if row["gap_to"] is not None:
+        await endpoint_backlog.refill(tx, row)

@@ -3,7 +3,8 @@
 After so many failed calls in a row an endpoint is paused: its deliveries wait, and no attempt of theirs is counted.
 When the pause is over, one delivery is sent as a probe. Success ends the trouble and everything flows again; failure
 pauses the endpoint for twice as long, up to a limit. What has waited for a paused endpoint for longer than all attempts
-would have taken is given up, as it would have been without the breaker. The merchant is told by an event when an
+would have taken is given up, as it would have been without the breaker; and only so many may wait
+(`endpoint_backlog.py`), which is why they are counted at every pause. The merchant is told by an event when an
 endpoint is paused and when it answers again, at most once an hour each: an endpoint that fails and recovers all the
 time must not make more events than it takes.
 """
@@ -23,6 +24,7 @@ log = structlog.get_logger(__name__)
 _FAMILY = "webhook:"
 _TELL_AGAIN = timedelta(hours=1)
 _GIVEN_UP_AT_ONCE = 10_000
+_COUNTED = 100_000  # deliveries of one endpoint, at the most
 
 _FAILED = """
 insert into endpoint_breakers as b (sink, merchant_id, failures, failing_since, last_error)
@@ -50,6 +52,11 @@ update outbox_deliveries set dead_at = now(), last_error = %(reason)s
  where delivery_id = any(array(
    select delivery_id from outbox_deliveries where sink = %(sink)s and done_at is null and dead_at is null
       and leased_until is null and created_at < now() - %(age)s limit %(limit)s for update skip locked)) returning 1
+"""
+_COUNT_QUEUED = """
+update endpoint_breakers set queued = (select count(*) from (
+    select from outbox_deliveries where sink = %(sink)s and done_at is null and dead_at is null limit %(limit)s) open)
+ where sink = %(sink)s
 """
 
 
@@ -96,6 +103,7 @@ class EndpointBreaker:
         tells = times == 1 and row["may_tell"]
         await tx.execute(_PAUSE, {"sink": sink, "pause": timedelta(seconds=seconds), "told": tells})
         given_up = await self._give_up(tx, sink, row["failures"], reason)
+        await tx.execute(_COUNT_QUEUED, {"sink": sink, "limit": _COUNTED})
         if tells:
             await announce(tx, _event("paused", sink, merchant_id, {"failures": row["failures"], "reason": reason}))
         log.warning(

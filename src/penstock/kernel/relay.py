@@ -16,6 +16,11 @@ After dropping repeats by `event_id`, receivers see the order in which events we
 relayed. Nothing is skipped, because the relay asks for what is not relayed, not for what is newer. Events of one
 entity cannot swap: a move locks the entity's row before it takes a number.
 
+*Merchants in turn.* When more waits in a slot than a small batch, each merchant has its part of the batch
+(`relay_turns.py`), and a transaction makes no more than so many delivery rows for one merchant: one that floods the
+outbox, or has many endpoints, makes its own events wait. Slots are taken in turn, so an event waits for fifteen short
+transactions at most, however long the backlogs are.
+
 *A poison event blocks only its own key.* If the streams refuse a batch, its events go one by one; the one that fails
 is tried again later with back-off, and its key waits for it. After the last attempt the refusal becomes a dead
 delivery (an operator can send it again), the other receivers get the event, and the key goes on. Redis being away is
@@ -36,11 +41,12 @@ from pydantic_settings import SettingsConfigDict
 
 from penstock.kernel import failpoints
 from penstock.kernel.backoff import exponential, pause
-from penstock.kernel.db import Database, Tx, fetch_all, fetch_one
+from penstock.kernel.db import Database, Tx, fetch_one
 from penstock.kernel.errors import PenstockError, raise_unless_unavailable, reason_of
 from penstock.kernel.events import StoredEvent
 from penstock.kernel.outbox import stored
 from penstock.kernel.redis import RedisAway
+from penstock.kernel.relay_turns import SlotTurns
 from penstock.kernel.settings import SettingsGroup
 
 log = structlog.get_logger(__name__)
@@ -51,7 +57,9 @@ _lag = Gauge("penstock_relay_lag_seconds", "Age of the oldest event not yet rela
 _OBSERVE_SECONDS = 5.0
 
 Publish = Callable[[Sequence[StoredEvent]], Awaitable[None]]
-Receivers = Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[tuple[int, str, str]]]]
+Row = tuple[int, str, str]  # event id, sink, order key
+Receivers = Callable[[Tx, Sequence[StoredEvent]], Awaitable[list[Row]]]
+Bound = Callable[[Tx, list[Row]], Awaitable[list[Row]]]
 Wake = Callable[[int], Awaitable[None]]
 
 
@@ -61,32 +69,26 @@ class RelaySettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_RELAY_")
 
     batch: int = Field(500, ge=1, le=10_000, description="Events per transaction")
+    merchant_rows: int = Field(
+        500, ge=1, description="Deliveries that one transaction makes for one merchant, or those of a single event"
+    )
     poll_seconds: timedelta = Field(timedelta(milliseconds=50), description="Wait between looks at an empty outbox")
     max_attempts: int = Field(8, ge=1, description="Attempts before an event that a stream refuses is dead")
 
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """Where events go: `publish` to the streams; `receivers` lists (event id, sink, order key) rows; `wake` workers."""
+    """Where events go: `publish` to the streams; `receivers` lists delivery rows; `wake` workers.
+
+    `bound` is given the rows that are about to be inserted, and returns those that may be.
+    """
 
     publish: Publish
     receivers: Receivers
     wake: Wake
+    bound: Bound | None = None
 
 
-# Few keys wait at a time: they are listed once per look. The `limit` makes a look at a slot end with its first event,
-# where a join would go through the whole backlog; `between` and the order leave only the index of pending events.
-_READY = """
-relayed_at is null and order_key <> all(array(
-  select waiting.order_key from outbox_events waiting where waiting.retry_at > now() and waiting.relayed_at is null))
-"""
-_TAKE_SLOT = f"""
-select slot from outbox_slots s
- where (select true from outbox_events e where e.slot between s.slot and s.slot and {_READY}
-         order by e.slot, e.event_id limit 1)
- order by random() limit 1 for update skip locked
-"""  # noqa: S608  composed of constants
-_TAKE_EVENTS = f"select * from outbox_events e where e.slot = %s and {_READY} order by event_id limit %s"  # noqa: S608
 _INSERT_DELIVERIES = """
 insert into outbox_deliveries (event_id, sink, order_key, merchant_id)
 select * from unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) on conflict do nothing
@@ -105,6 +107,7 @@ class Relay:
         self._outlets = outlets
         self._settings = settings
         self._observe_at = 0.0
+        self._turns = SlotTurns()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Relay until told to stop. Servers that are away are waited for."""
@@ -131,17 +134,17 @@ class Relay:
     async def relay_once(self) -> int:
         """Work on one slot; returns how many events left the outbox."""
         async with self._database.transaction() as tx:
-            free = await fetch_one(tx, _TAKE_SLOT)
-            if free is None:  # nothing, or only keys that wait, or slots in other hands
+            slot = await self._turns.take_slot(tx)
+            if slot is None:  # nothing, or only keys that wait, or slots in other hands
                 return 0
-            slot = int(free["slot"])
-            rows = await fetch_all(tx, _TAKE_EVENTS, (slot, self._settings.batch))
-            events = [stored(row) for row in rows]
+            events = [stored(row) for row in await self._turns.take_events(tx, slot, self._settings.batch)]
+            rows = await self._outlets.receivers(tx, events)
+            events = self._turns.within_budget(events, rows, self._settings.merchant_rows)
             failed = await self._publish(events)
             failpoints.reach("relay.published")
             given_up = await self._count_refusals(tx, failed)
             leaving = _before_failures(events, failed) + [event for event in events if event.event_id in given_up]
-            deliveries = await self._insert_deliveries(tx, leaving)
+            deliveries = await self._insert_deliveries(tx, leaving, rows)
             await tx.execute(_MARK, ([event.event_id for event in leaving],))
             failpoints.reach("relay.marked")
         failpoints.reach("relay.committed")
@@ -187,10 +190,12 @@ class Relay:
                 blocked.add(event.event.order_key)
         return failed
 
-    async def _insert_deliveries(self, tx: Tx, events: Sequence[StoredEvent]) -> int:
-        rows = await self._outlets.receivers(tx, events)
+    async def _insert_deliveries(self, tx: Tx, events: Sequence[StoredEvent], planned: list[Row]) -> int:
+        merchants = {event.event_id: event.event.merchant_id or "" for event in events}
+        rows = [row for row in planned if row[0] in merchants]
+        if self._outlets.bound is not None:
+            rows = await self._outlets.bound(tx, rows)
         if rows:
-            merchants = {event.event_id: event.event.merchant_id or "" for event in events}
             ids, sinks, order_keys = (list(column) for column in zip(*rows, strict=True))
             await tx.execute(_INSERT_DELIVERIES, (ids, sinks, order_keys, [merchants[each] for each in ids]))
         return len(rows)

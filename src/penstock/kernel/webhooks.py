@@ -46,6 +46,9 @@ class WebhookSettings(SettingsGroup):
     timeout_seconds: timedelta = Field(
         timedelta(seconds=5), gt=timedelta(0), description="Longest time of one call, from the look-up to the answer"
     )
+    most_waiting: int = Field(
+        10_000, ge=1, le=100_000, description="Events that wait for a paused endpoint; later ones are left out"
+    )
     allow_private: bool = Field(False, description="Allow plain http and addresses inside our own network")
 
 
@@ -81,8 +84,10 @@ async def endpoints(tx: Tx, merchant_id: str) -> list[dict[str, Any]]:
         tx,
         "select e.endpoint_id, e.url, e.event_types, e.created_by, e.created_at, coalesce(b.failures, 0) as failures,"
         " case when b.paused_until is not null then 'paused' when b.failures > 0 then 'failing' else 'active' end"
-        " as state, b.paused_until, case when b.failures > 0 then b.last_error end as last_error"
+        " as state, b.paused_until, case when b.failures > 0 then b.last_error end as last_error,"
+        " coalesce(g.gap_events, 0) as left_out, g.gap_from as left_out_from, g.gap_to as left_out_to"
         " from webhook_endpoints e left join endpoint_breakers b on b.sink = 'webhook:' || e.endpoint_id"
+        " left join outbox_deliveries g on g.delivery_id = b.gap_id and g.dead_at is not null"
         " where e.merchant_id = %s and e.active order by e.created_at",
         (merchant_id,),
     )
@@ -113,14 +118,16 @@ async def rows_for(tx: Tx, events: Sequence[StoredEvent]) -> list[tuple[int, str
         return []
     found = await fetch_all(
         tx,
-        "select endpoint_id, merchant_id, event_types from webhook_endpoints where merchant_id = any(%s) and active",
+        "select 'webhook:' || endpoint_id as sink, merchant_id, event_types from webhook_endpoints"
+        " where merchant_id = any(%s) and active",
         (merchants,),
     )
+    of_merchant = {each: [row for row in found if row["merchant_id"] == each] for each in merchants}
     return [
-        (event.event_id, f"webhook:{endpoint['endpoint_id']}", event.event.order_key)
+        (event.event_id, endpoint["sink"], event.event.order_key)
         for event in events
-        for endpoint in found
-        if endpoint["merchant_id"] == event.event.merchant_id and _wants(endpoint["event_types"], event)
+        for endpoint in of_merchant.get(event.event.merchant_id or "", ())
+        if _wants(endpoint["event_types"], event)
     ]
 
 

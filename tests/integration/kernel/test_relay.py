@@ -13,7 +13,8 @@ from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letter
 from penstock.kernel.events import Event, StoredEvent, slot_of
 from penstock.kernel.outbox import announce
 from penstock.kernel.redis import RedisConnectionError
-from penstock.kernel.relay import _TAKE_SLOT, Outlets, Relay, RelaySettings
+from penstock.kernel.relay import Outlets, Relay, RelaySettings
+from penstock.kernel.relay_turns import _FIRST_LEFT, _IN_TURN, _LANES, _TAKE_SLOT
 
 QUICK = RelaySettings(poll_seconds=timedelta(milliseconds=5), max_attempts=3, batch=50)
 
@@ -44,6 +45,9 @@ class Listener:
 
     def outlets(self) -> Outlets:
         return Outlets(self.publish, self.rows, self.wake)
+
+    def merchants(self) -> set[str | None]:
+        return {event.event.merchant_id for event in self.seen}
 
     def by_key(self) -> dict[str, list[int]]:
         found = defaultdict(list)
@@ -109,7 +113,7 @@ class TestBacklog:
                 " from generate_series(1, 20000) n"
             )
             await tx.execute("analyze outbox_events")
-            found = await fetch_one(tx, f"explain (analyze, format json) {_TAKE_SLOT}")
+            found = await fetch_one(tx, f"explain (analyze, format json) {_TAKE_SLOT}", {"last": 0})
         assert most_rows(found["QUERY PLAN"][0]["Plan"]) <= 16
         assert await relay.relay_once() == 50
 
@@ -118,6 +122,85 @@ def most_rows(plan: dict) -> int:
     """The most rows that any step of an executed plan returned in one go, or threw away."""
     own = max(plan["Actual Rows"], plan.get("Rows Removed by Filter", 0))
     return max([own, *map(most_rows, plan.get("Plans", []))])
+
+
+class TestTurns:
+    """Slot 13, which `thing:e0` is in: many events of one merchant, then one of another."""
+
+    async def test_an_event_leaves_with_the_next_batch_whatever_another_merchant_has_waiting(
+        self, database, relay, listener
+    ):
+        await backlog(database, "flood", 2000)
+        await backlog(database, "calm", 1)
+        assert await relay.relay_once() <= QUICK.batch
+        assert "calm" in listener.merchants()
+
+    async def test_of_more_merchants_than_a_batch_holds_each_has_its_turn_soon(self, database, relay, listener):
+        await backlog(database, "flood", 300)
+        for n in range(160):
+            await backlog(database, f"m{n}", 1)
+        for _ in range(5):
+            await relay.relay_once()
+        assert len(listener.merchants()) == 161
+
+    async def test_a_transaction_makes_no_more_rows_for_a_merchant_than_its_budget(self, database, listener):
+        listener.receivers = [f"reaction:{n}" for n in range(50)]
+        await backlog(database, "flood", 40)
+        await backlog(database, "calm", 1)
+        relay = Relay(database, listener.outlets(), QUICK.model_copy(update={"merchant_rows": 200}))
+        assert await relay.relay_once() == 4 + 1
+        await drain(relay)
+        async with database.transaction() as tx:
+            assert await fetch_one(tx, "select count(*) as n from outbox_deliveries") == {"n": 41 * 50}
+
+    async def test_slots_are_served_in_turn(self, database, relay, listener):
+        for _ in range(3):
+            for slot in range(16):
+                await backlog(database, f"s{slot}", 50, slot=slot)
+        for _ in range(16):
+            await relay.relay_once()
+        assert listener.merchants() == {f"s{slot}" for slot in range(16)}
+
+    async def test_a_key_whose_events_are_of_a_merchant_and_of_none_keeps_its_order(self, database, listener):
+        listener.receivers = ["reaction:a", "reaction:b"]
+        async with database.transaction() as tx:
+            await tx.execute(
+                "insert into outbox_events (event_type, entity_type, entity_id, merchant_id, order_key, slot, payload)"
+                " select 'thing.happened', 'thing', 'e', case when n %% 7 < %(part)s then 'm' || n %% 3 end,"
+                " 'thing:e' || n %% 5, 13, jsonb_build_object('n', n) from generate_series(0, 999) n",
+                {"part": 2},
+            )
+        relays = [
+            Relay(database, listener.outlets(), QUICK.model_copy(update={"merchant_rows": rows})) for rows in (7, 500)
+        ]
+        await asyncio.gather(*(drain(each) for each in relays))
+        assert listener.by_key() == {f"thing:e{key}": list(range(key, 1000, 5)) for key in range(5)}
+
+    async def test_a_batch_costs_the_same_whatever_the_backlog(self, database, relay, listener):
+        await backlog(database, "flood", 20_000)
+        await backlog(database, "calm", 20)
+        async with database.transaction() as tx:
+            await tx.execute("analyze outbox_events")
+            plans = [
+                await fetch_one(tx, f"explain (analyze, format json) {query}", wanted)
+                for query, wanted in (
+                    (_LANES, {"slot": 13, "first": ""}),
+                    (_IN_TURN, {"slot": 13, "lanes": ["calm", "flood"], "rooms": [12, 12]}),
+                    (_FIRST_LEFT, {"ids": [1, 2], "keys": ["flood:1", "flood:2"]}),
+                )
+            ]
+        assert [most_rows(each["QUERY PLAN"][0]["Plan"]) <= 50 for each in plans] == [True] * 3
+
+
+async def backlog(database: Database, merchant: str, events: int, *, slot: int = 13) -> None:
+    """Events of as many keys, which have not been relayed."""
+    async with database.transaction() as tx:
+        await tx.execute(
+            "insert into outbox_events (event_type, entity_type, entity_id, merchant_id, order_key, slot, payload)"
+            " select 'thing.happened', 'thing', 'e', %(merchant)s, %(merchant)s || ':' || n, %(slot)s,"
+            " jsonb_build_object('n', n) from generate_series(1, %(events)s) n",
+            {"merchant": merchant, "events": events, "slot": slot},
+        )
 
 
 class TestTrouble:

@@ -28,6 +28,9 @@ _LETTER: Document = {
     "attempts": 16,
     "last_error": "answered 503",
     "dead_at": "2026-03-02T13:08:57Z",
+    "gap_from": None,
+    "gap_to": None,
+    "gap_events": None,
 }
 
 
@@ -44,6 +47,9 @@ class DeadLetter(BaseModel):
     attempts: int
     last_error: str | None
     dead_at: datetime
+    gap_from: int | None = Field(description="Set if it stands for events that were left out: the first of them")
+    gap_to: int | None = Field(description="The last of them")
+    gap_events: int | None = Field(description="How many they are; sent again, each of them is")
 
 
 class DeadLetters(BaseModel):

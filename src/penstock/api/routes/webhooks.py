@@ -19,7 +19,10 @@ router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
 EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
 _WANTED: Document = {"url": "https://example.com/hook", "event_types": ["job.*"]}
 _KNOWN: Document = {"endpoint_id": ENDPOINT_ID, **_WANTED, "created_at": "2026-03-01T16:20:00Z"}
-_WELL: Document = {"state": "active", "failures": 0, "paused_until": None, "last_error": None}
+_WELL: Document = {
+    "state": "active", "failures": 0, "paused_until": None, "last_error": None,
+    "left_out": 0, "left_out_from": None, "left_out_to": None,
+}  # fmt: skip
 _SECRET = "whsec_bm90IGEgc2VjcmV0OiBhbiBleGFtcGxlIG9mIG9uZQ=="  # noqa: S105  says so itself, decoded
 
 
@@ -48,6 +51,9 @@ class Webhook(BaseModel):
     failures: int = Field(description="Failed calls in a row")
     paused_until: datetime | None = Field(description="When a paused endpoint is tried again, with one event")
     last_error: str | None = Field(description="Why the last call failed")
+    left_out: int = Field(description="Events that were not kept for it, because too many waited already")
+    left_out_from: int | None = Field(description="The first of them")
+    left_out_to: int | None = Field(description="The last of them")
 
 
 class CreatedWebhook(BaseModel):
