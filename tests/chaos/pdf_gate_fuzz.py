@@ -28,8 +28,8 @@ from penstock.pdf.findings import Inspection
 from tests.support.action_pdfs import HIDDEN_SCRIPTS, HONEST, OTHER_ACTIONS
 from tests.support.forked_pdfs import DAMAGED_XFA, FORKED, HONEST_FORKS
 from tests.support.gate import inspected, scanned
-from tests.support.pdf_mutators import MUTATORS
 from tests.support.pdf_readers import views
+from tests.support.pdf_word_mutators import ALL_MUTATORS
 from tests.support.pdfs import packed, text_pages
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "pdf_gate"
@@ -37,7 +37,7 @@ _LARGEST = 40_000
 _BATCH = 50
 _SECONDS = 20
 Gate = Callable[[bytes], Inspection]
-_ALL = {name: mutator for kind in MUTATORS.values() for name, mutator in kind.items()}
+_ALL = {name: mutator for kind in ALL_MUTATORS.values() for name, mutator in kind.items()}
 
 
 @dataclass

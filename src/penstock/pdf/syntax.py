@@ -20,16 +20,18 @@ _TOKEN = re.compile(_SKIP + _REST)
 # For PDFium two further bytes are blanks; they occur within names in Chinese too.
 _WIDE = re.compile(rb"[\x80\xff]")
 _WIDE_TOKEN = re.compile((_SKIP + _REST).replace(rb"\x0c\r ", rb"\x0c\r \x80\xff"))
-_REFERENCE = re.compile(_SKIP + rb"(\d{1,10})" + _SKIP + rb"R")
+_REFERENCE = re.compile(_SKIP + rb"(\d++)" + _SKIP + rb"R")
+_WIDE_REFERENCE = re.compile((_SKIP + rb"(\d++)" + _SKIP + rb"R").replace(rb"\x0c\r ", rb"\x0c\r \x80\xff"))
 _STREAM = re.compile(_SKIP + rb"stream(?!" + _REGULAR + rb")")
 _COMMENT = re.compile(rb"[\x00\t\n\x0c\r ]*+%")
 _IN_STRING = re.compile(rb"[()\\]")
 _ESCAPED = re.compile(rb"\\(?:([0-7]{1,3})|(\r\n|[\r\n])|(.)|\Z)|\r\n?", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
-_NUMBER = re.compile(rb"[+-]*\d+")
+_NUMBER = re.compile(rb"([+-]*)(\d*)[0-9+.-]*")  # readers cut it off where it goes on otherwise
 _ENDS = {b"endobj", b"stream", b"endstream", b"xref", b"trailer", b"startxref", b"obj"}
 _HEXADECIMAL = re.compile(rb"<[0-9A-Fa-f\x00\t\n\x0c\r ]*>")
 _STRAY = {b">>", b">", b"]", b")", b"}", b"{"}
+_R = ord("R")
 _DEEPEST = 100
 _MOST_VALUES = 64
 _MOST_STRAY = 200
@@ -77,6 +79,7 @@ class Parsed:
     is_whole: bool  # the data did not end within it
     stream_at: int | None = None  # position behind the word `stream`
     streams: list[tuple[dict[str, Value], int]] = field(default_factory=list)  # that, also for dictionaries within
+    has_loose_reference: bool = False  # an `R` that does not follow two plain numbers
 
 
 def parse_object(data: bytes, at: int = 0) -> Parsed:
@@ -98,6 +101,7 @@ def _both_ways(data: bytes, at: int, read: "Callable[[_Parser], Value]", stray: 
     parser = _Parser(data, at, stray, _WIDE_TOKEN)
     other = parser.result(read(parser))
     if other.value == found.value:
+        found.has_loose_reference |= other.has_loose_reference
         return found
     return Parsed(
         Either([other.value, found.value]),
@@ -106,6 +110,7 @@ def _both_ways(data: bytes, at: int, read: "Callable[[_Parser], Value]", stray: 
         is_whole=found.is_whole and other.is_whole,
         stream_at=found.stream_at or other.stream_at,
         streams=found.streams + other.streams,
+        has_loose_reference=found.has_loose_reference or other.has_loose_reference,
     )
 
 
@@ -124,7 +129,9 @@ _NOTHING = _Nothing()
 class _Parser:
     def __init__(self, data: bytes, at: int, stray: int, token: re.Pattern[bytes] = _TOKEN) -> None:
         self._data, self._at, self._stray, self._token = data, at, stray, token
+        self._reference = _REFERENCE if token is _TOKEN else _WIDE_REFERENCE
         self._clean = self._whole = True
+        self._loose = False
         self._again = _MOST_AGAIN
         self._streams: list[tuple[dict[str, Value], int]] = []
 
@@ -132,7 +139,7 @@ class _Parser:
         end = self._at
         token = self._next()
         stream_at = self._at if token == b"stream" and isinstance(value, dict) else None
-        return Parsed(value, end, self._clean, self._whole, stream_at, self._streams)
+        return Parsed(value, end, self._clean, self._whole, stream_at, self._streams, self._loose)
 
     def _next(self) -> bytes:
         found = self._token.match(self._data, self._at)
@@ -187,13 +194,14 @@ class _Parser:
         return self._hexadecimal(token) if first == 0x3C else self._word(token)
 
     def _word(self, token: bytes) -> Value:
-        if _NUMBER.fullmatch(token):
-            number = int(token.lstrip(b"+-")[:18])
-            reference = _REFERENCE.match(self._data, self._at) if token.isdigit() else None
+        if found := _NUMBER.fullmatch(token):
+            number = _integer(found[2])
+            reference = self._reference.match(self._data, self._at) if token.isdigit() else None
             if reference is None:
-                return -number if token.startswith(b"-") else number
+                return -number if found[1].startswith(b"-") else number
             self._at = reference.end()
-            return Reference(number, int(reference[1]))
+            return Reference(number, _integer(reference[1]))
+        self._heed_loose(token)
         if token in (b"true", b"false"):
             return token == b"true"
         if token == b"null" or token[0] in b"+-.0123456789":
@@ -201,6 +209,11 @@ class _Parser:
         self._clean = False
         self._stray -= 1
         return Name()
+
+    def _heed_loose(self, token: bytes) -> None:
+        """Some readers take reals, signs alone or strings for the numbers of a reference."""
+        if token[-1] == _R and not token[:-1].strip(b"0123456789+-."):
+            self._loose = True
 
     def dictionary(self, depth: int) -> dict[str, Value]:
         held: dict[str, Value] = {}
@@ -222,6 +235,7 @@ class _Parser:
             elif token[0] in b"[(<":
                 self._stray_value(held, before, depth)
             else:
+                self._heed_loose(token)
                 self._clean = False
                 self._stray -= 1
                 if self._stray < 0:
@@ -289,6 +303,10 @@ def _put(held: dict[str, Value], key: str, value: Value) -> None:
         return
     before = held[key]
     held[key] = Either([*(before.values if isinstance(before, Either) else [before]), value])
+
+
+def _integer(digits: bytes) -> int:
+    return int(digits.lstrip(b"0")[:18] or b"0")
 
 
 def _plain(raw: bytes) -> bytes:

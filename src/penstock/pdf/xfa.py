@@ -21,6 +21,8 @@ _CONNECTIONS = {"wsdlconnection", "xmlconnection", "xsdconnection"}
 _ELEMENT = re.compile(
     r"<\s*(?:[^\s<>/:]*:)*(script|submit|wsdlconnection|xmlconnection|xsdconnection)\b", re.IGNORECASE
 )
+_ENCODING = re.compile(rb"encoding\s*=\s*[\"']([^\"']*)")
+_ORDINARY_ENCODINGS = {b"utf-8", b"us-ascii", b"iso-8859-1", b"windows-1252"}
 
 MayBe = Callable[[Value], list[Value]]
 
@@ -70,14 +72,25 @@ def _looked_through(packets: list[bytes]) -> tuple[set[str], str]:
         return _named_in(whole), "an XFA form too large to be searched for scripts"
     if not whole.strip(b"\x00\t\n\x0c\r "):
         return set(), ""
+    bare = _named_in(whole) if _is_odd(packets) else set()  # readers may differ in the letters themselves
     try:
-        return _elements([whole]), ""
+        return _elements([whole]) | bare, ""
     except _CannotParse:
         pass
     try:
         return _elements(packets) | _named_in(whole), ""
     except _CannotParse as failure:
         return _named_in(whole), f"an XFA form that could hide scripts: {failure}"
+
+
+def _is_odd(packets: list[bytes]) -> bool:
+    """Whether it is written otherwise than letter by letter, or says so."""
+    return any(
+        b"\x00" in each
+        or each.startswith((b"\xff\xfe", b"\xfe\xff"))
+        or any(said.lower() not in _ORDINARY_ENCODINGS for said in _ENCODING.findall(each))
+        for each in packets
+    )
 
 
 def _elements(documents: list[bytes]) -> set[str]:

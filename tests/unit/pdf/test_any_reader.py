@@ -3,7 +3,9 @@
 import pytest
 from tests.support.forked_pdfs import DAMAGED_XFA, FORKED, HONEST_FORKS
 from tests.support.gate import codes_of, inspected
+from tests.support.odd_words_pdfs import HONEST_WORDS, ODD_WORDS
 from tests.support.pdf_readers import views
+from tests.support.pdfs import document, stream
 
 SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
 OTHER_CODES = {
@@ -41,6 +43,28 @@ class TestObjectsThatOnlySomeReadersSee:
         (issue,) = inspected(FORKED["an earlier revision"]).issues
         assert "only some readers" in issue.detail
         assert issue.place.startswith("byte ")
+
+
+class TestWordsThatReadersReadDifferently:
+    @pytest.mark.parametrize("way", ODD_WORDS)
+    def test_an_action_behind_them_is_refused(self, way):
+        assert not inspected(ODD_WORDS[way]).ok
+
+    @pytest.mark.parametrize("way", ["reference '#.0 0 R'", "reference '# . R'", "form by '#\\x800 R'"])
+    def test_pdfium_does_see_it(self, way):
+        assert "PDFium" in views(ODD_WORDS[way])
+
+    @pytest.mark.parametrize("way", ["reference '# (x) R'", "reference '(#) 0 R'", "signs in names"])
+    def test_pdfminer_does_see_it(self, way):
+        assert "pdfminer" in views(ODD_WORDS[way])
+
+    @pytest.mark.parametrize("way", HONEST_WORDS)
+    def test_the_like_in_texts_and_pages_passes(self, way):
+        assert inspected(HONEST_WORDS[way]).issues == []
+
+    def test_very_many_tables_are_refused_at_once(self):
+        tables = stream(b"xref 0 99 " * 200_000 + b"/S 9 0 R ", packed=False)
+        assert codes_of(document(objects={7: tables, 9: "/GoTo"})) == {"SECURITY_PARSE_FAILED"}
 
 
 class TestDamagedForms:

@@ -13,11 +13,12 @@ from penstock.pdf.syntax import Parsed
 
 _CHUNK = 8 << 20
 OVERLAP = 8 << 10
+UNNUMBERED, TRAILER = -1, -2
 _NUMBERS = re.compile(
-    rb"(?:\A|\D)0*(\d{1,10})(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
-    rb"\d{1,10}(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])*\Z"
+    rb"(?:\A|[^0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
+    rb"[0-9+.-]+(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])*\Z"
 )
-_BEFORE = frozenset(b"\x00\t\n\x0c\r \x80\xff0123456789()<>[]{}/%")
+_BEFORE = frozenset(b"\x00\t\n\x0c\r \x80\xff0123456789+-.()<>[]{}/%")
 _WINDOWS = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 
 
@@ -59,20 +60,22 @@ class Bytes:
 
 
 class ObjectIndex:
-    """The positions behind each `obj`, in order, and those of every object number."""
+    """The positions behind each `obj`, in order, with the number before it, and those of every object number."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.starts = array("Q")
+        self.numbers = array("q")  # UNNUMBERED where there is none
         self._of_number: dict[int, int | list[int]] = {}
 
     def add_chunk(self, begin: int, data: bytes) -> None:
         """Find the objects of a chunk. The word `trailer` counts as the start of one without a number."""
         known = self.starts[-1] if self.starts else 0
         found = [(start, number) for start, number in _objects(data) if begin + start > known]
-        found += [(start, -1) for start in _trailers(data) if begin + start > known]
+        found += [(start, TRAILER) for start in _trailers(data) if begin + start > known]
         for start, number in sorted(found):
             self.starts.append(begin + start)
+            self.numbers.append(number)
             if number >= 0:
                 self.add(number, begin + start)
         if len(self.starts) > self._most:
@@ -101,12 +104,12 @@ def _objects(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _number_before(data: bytes, at: int) -> int:
-    """Of the object whose `obj` stands at this position; -1 where there is none."""
+    """Of the object whose `obj` stands at this position; none where no numbers are."""
     words = data[max(0, at - 24) : at].split()[-2:]
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
         return int(words[0])
     found = _NUMBERS.search(data, max(0, at - 40), at) or _NUMBERS.search(data, max(0, at - 4096), at)
-    return int(found[1]) if found else -1
+    return int(found[1] or b"0") if found else UNNUMBERED
 
 
 def _trailers(data: bytes) -> Iterator[int]:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from penstock.pdf.actions import Finding, Judge
-from penstock.pdf.bytescan.words import KEY, find_words
+from penstock.pdf.bytescan.references import loose_references
+from penstock.pdf.bytescan.words import ENDLESS, KEY, find_words
 from penstock.pdf.syntax import Parsed, Value, parse_entries, parse_value
 
 _OFFSET_BITS = 28
 _WAY_BITS = 6
 _LARGEST = 64 << 20
+_NUMBER = re.compile(rb"(?=[0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*")
 _HEADER = re.compile(rb"[\d\x00\t\n\x0c\r ]*")
 
 Load = Callable[[], list[bytes]]
@@ -44,7 +46,11 @@ class PackedObjects:
                 raise Unclear(f"byte {at}", "object streams that inflate to too much")
             for number, offset in _members(data, firsts):
                 yield number, ((stream << _WAY_BITS | way) << _OFFSET_BITS) + offset
-            words = [word.at for word in find_words(data) if word.kind == KEY]
+            found = list(find_words(data))
+            if any(word.kind == ENDLESS for word in found):
+                raise Unclear(f"byte {at}", "a name without an end, in an object stream")
+            _check_references(data, firsts, at)
+            words = [word.at for word in found if word.kind == KEY]
             if words:
                 self._worth_a_look.append((stream, way, words))
 
@@ -75,6 +81,15 @@ class PackedObjects:
         return parse_value(self._decoded(stream)[way], offset).value
 
 
+def _check_references(data: bytes, firsts: list[int], place: int) -> None:
+    loose = list(loose_references(data))
+    if not loose:
+        return
+    for offset, found in [*_listed(data, firsts), *_in_sequence(data)]:
+        if found.has_loose_reference and any(offset <= at <= found.end for at in loose):
+            raise Unclear(f"byte {place}", "a reference in an object stream that readers may read differently")
+
+
 def _listed(data: bytes, firsts: list[int]) -> Iterator[tuple[int, Parsed]]:
     for _, offset in _members(data, firsts):
         yield offset, parse_value(data, offset)
@@ -92,7 +107,7 @@ def _in_sequence(data: bytes) -> Iterator[tuple[int, Parsed]]:
 def _members(data: bytes, firsts: list[int]) -> Iterator[tuple[int, int]]:
     """Numbers of the objects, and where each begins."""
     for first in firsts:
-        numbers = [int(each[:18]) for each in re.findall(rb"\d+", data[:first])]
+        numbers = [int(each or b"0") for each in _NUMBER.findall(data, 0, first)]
         for number, offset in zip(numbers[::2], numbers[1::2], strict=False):
             if first + offset < len(data):
                 yield number, first + offset

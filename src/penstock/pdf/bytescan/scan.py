@@ -10,16 +10,18 @@ behind one, has been judged when `scan_bytes` returns without a finding.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
+from penstock.pdf.bytescan.around import objects_around
 from penstock.pdf.bytescan.index import Bytes, ObjectIndex, TooManyObjects
 from penstock.pdf.bytescan.packed import PackedObjects, Unclear
+from penstock.pdf.bytescan.references import loose_references
 from penstock.pdf.bytescan.streams import RawStreams
-from penstock.pdf.bytescan.tables import StrayEntries
-from penstock.pdf.bytescan.words import KEY, PACKED, TABLE, find_words
+from penstock.pdf.bytescan.tables import StrayEntries, streams_named_in
+from penstock.pdf.bytescan.words import ENDLESS, KEY, PACKED, TABLE, find_words
 from penstock.pdf.findings import Bounds, Notes
 from penstock.pdf.inflating import decodings_of
 from penstock.pdf.syntax import Either, Name, Parsed, Reference, Stream, Value, parse_entries, parse_object
@@ -32,6 +34,7 @@ _MOST_WORDS = 1_000_000
 _MOST_TRACED = 200_000
 _ENOUGH = 100
 _LARGEST_PACKED = 64 << 20
+_LOOSE = "loose"
 _IN_STREAM = 1 << 62  # places from here on are in object streams
 
 
@@ -58,6 +61,8 @@ class _Scan:
         self._parsed = lru_cache(maxsize=4096)(self._parse_at)
         self._part = Judge(self._resolve, is_part=True)
         self._whole = Judge(self._resolve)
+        self._opened: set[int] = set()  # object streams, by where they start
+        self._unsure: list[int] = []  # words of object streams, in no object that could be told
 
     def run(self) -> None:
         found = self._search()
@@ -65,6 +70,8 @@ class _Scan:
         words = found[KEY]
         for at in found[PACKED]:
             self._open_packed(at)
+        self._check_packed()
+        self._check_references(found[_LOOSE])
         suspects = [at for at in words if self._is_suspect(self._file.parsed(at, parse_entries, _AROUND))]
         self._packed.judge(self._part, self._whole, self._tell)
         if suspects:
@@ -72,13 +79,16 @@ class _Scan:
 
     def _search(self) -> dict[str, list[int]]:
         """The positions of words by their kind, in order."""
-        found: dict[str, dict[int, None]] = {KEY: {}, PACKED: {}, TABLE: {}}
+        found: dict[str, dict[int, None]] = {KEY: {}, PACKED: {}, TABLE: {}, ENDLESS: {}, _LOOSE: {}}
         for begin, data in self._file.chunks():
             self._index.add_chunk(begin, data)
             for word in find_words(data):
                 found[word.kind][begin + word.at] = None
+            found[_LOOSE] |= dict.fromkeys(begin + at for at in loose_references(data))
             if sum(map(len, found.values())) > _MOST_WORDS:
                 raise TooManyObjects
+        for at in found[ENDLESS]:
+            raise Unclear(f"byte {at}", "a name without an end")
         return {kind: sorted(places) for kind, places in found.items()}
 
     def _is_suspect(self, found: Parsed) -> bool:
@@ -100,14 +110,19 @@ class _Scan:
     def _stray(self) -> StrayEntries:
         stray = StrayEntries(self._file, self._index)
         stray.add_tables()
+        for held, stream_at in self._table_streams():
+            widths, sections, size = (self._numbers(held.get(key)) for key in ("W", "Index", "Size"))
+            for data in self._decodings(held, stream_at):
+                stray.add_stream(data, widths, sections or [0, *size])
+        return stray
+
+    def _table_streams(self) -> Iterator[tuple[dict[str, Value], int]]:
         for at in self._tables:
             found = self._file.parsed(self._start_before(at), parse_object)
-            held = found.value
-            if isinstance(held, dict) and found.stream_at is not None:
-                widths, sections, size = (self._numbers(held.get(key)) for key in ("W", "Index", "Size"))
-                for data in self._decodings(held, found.stream_at):
-                    stray.add_stream(data, widths, sections or [0, *size])
-        return stray
+            if isinstance(found.value, dict) and found.stream_at is not None:
+                yield found.value, found.stream_at
+            elif at < found.end and found.streams:
+                raise Unclear(f"byte {at}", "a cross-reference stream that readers may read differently")
 
     def _parse_at(self, place: int) -> Value:
         return self._with_stream(self._file.parsed(place, parse_object))
@@ -138,19 +153,48 @@ class _Scan:
         behind = self._file.parsed(at, parse_entries, _AROUND)
         start = self._start_before(at)
         found = self._file.parsed(start, parse_object) if start else None
+        is_within = found is not None and start <= at < found.end
         if behind.stream_at is None:
             if found is not None and Name("ObjStm") in self._whole.may_be(found.value):  # a type, by reference
                 raise Unclear("", "an object stream that says so by reference")
-            return
-        if found is None or found.stream_at != behind.stream_at or not found.is_clean:
+            if found is None or not is_within:
+                self._unsure.append(at)
+                return
+            if found.is_whole and (not found.streams or (behind.is_whole and found.is_clean)):
+                return  # no stream, or not its own dictionary
+        if found is None or not found.is_clean or found.stream_at != (behind.stream_at or found.stream_at):
             raise Unclear("", "an object stream that readers may read differently")
-        if not isinstance(found.value, dict):
+        if not isinstance(found.value, dict) or found.stream_at is None or start in self._opened:
             return
-        held, stream_at = found.value, behind.stream_at
+        self._opened.add(start)
+        held, stream_at = found.value, found.stream_at
         firsts = self._may_be_numbers(held.get("First"))
+        if not firsts and held.get("Type") == Name("ObjStm"):
+            raise Unclear(f"byte {start}", "an object stream that does not say where its objects begin")
         load = partial(self._decodings, held, stream_at)
         for number, place in self._packed.add(load, firsts, start):
             self._index.add(number, _IN_STREAM + place)
+
+    def _check_packed(self) -> None:
+        """No object stream may have been passed over: by our search, or as it does not say that it is one."""
+        for start, found in objects_around(self._file, self._index, self._unsure):
+            if found.streams or not found.is_whole:
+                raise Unclear(f"byte {start}", "an object stream that readers may read differently")
+        for held, stream_at in self._table_streams():
+            for data in self._decodings(held, stream_at):
+                for number in streams_named_in(data, self._numbers(held.get("W"))):
+                    if self._has_other_streams(number):
+                        raise Unclear(f"object {number}", "a table calls it an object stream, which it is not")
+
+    def _has_other_streams(self, number: int) -> bool:
+        """Whether an object of this number is a stream that was not opened as an object stream."""
+        others = [each for each in self._index.places_of(number) if each not in self._opened and each < _IN_STREAM]
+        return any(self._file.parsed(each, parse_object).streams for each in others[:_ENOUGH])
+
+    def _check_references(self, places: list[int]) -> None:
+        for start, found in objects_around(self._file, self._index, places):
+            if found.has_loose_reference or not found.is_whole:
+                raise Unclear(f"byte {start}", "a reference that readers may read differently")
 
     def _decodings(self, held: dict[str, Value], stream_at: int) -> list[bytes]:
         found: dict[bytes, None] = {}

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from penstock.pdf.bytescan.index import Bytes
+from penstock.pdf.bytescan.packed import Unclear
 from penstock.pdf.syntax import Value
 
-_FIRST_LINE = 1024
+_FIRST_LINE = 4096
 _PIECE = 1 << 20
 _LONGEST = 64 << 20
 _END = b"endstream"
@@ -36,6 +37,8 @@ class RawStreams:
             return [start + 1]
         found = [start + 1] if line[:1] == b"\r" else [start]
         ends = [at for at in (line.find(b"\n"), line.find(b"\r")) if at >= 0]
+        if not ends and len(line) == _FIRST_LINE:
+            raise Unclear(f"byte {start}", "a stream whose first line does not end")
         for at in ends:
             begin = at + (2 if line[at : at + 2] == b"\r\n" else 1)
             if start + begin not in found:

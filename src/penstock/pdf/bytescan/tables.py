@@ -9,9 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from penstock.pdf.bytescan.index import Bytes, ObjectIndex
+from penstock.pdf.bytescan.packed import Unclear
 
 _LINE = re.compile(rb"[\x00\t\n\x0c\r ]*(\d{1,18})[\x00\t\n\x0c\r ]+(\d{1,18})(?:[\x00\t\n\x0c\r ]*([nf])(?![a-z]))?")
-_LONGEST = 16 << 20
+_ONLY_ENTRIES = re.compile(rb"[\x00\t\n\x0c\r 0-9nf]*+\Z")
+_WINDOWS = (1 << 10, 1 << 20, 16 << 20)
+_MOST_TABLES = 20_000
+_MANY = 1000
 _NEAR = 40  # from an offset to the end of `1 0 obj`
 _HEAD = 1024 + 8
 
@@ -22,16 +26,30 @@ class StrayEntries:
     def __init__(self, file: Bytes, index: ObjectIndex) -> None:
         self._file, self._index = file, index
         self._header = max(0, file.read(0, _HEAD).find(b"%PDF-"))  # offsets count from there, or from the start
-        self._of_number: dict[int, list[int]] = {}
+        self._of_number: dict[int, dict[int, None]] = {}
 
     def places_of(self, number: int) -> list[int]:
-        return self._of_number.get(number, [])
+        return list(self._of_number.get(number, ()))
 
     def add_tables(self) -> None:
-        for begin, data in self._file.chunks():
-            for found in re.finditer(rb"(?<!start)xref", data):
-                for number, offset in _entries(self._file.read(begin + found.end(), _LONGEST)):
-                    self._add(number, offset)
+        starts = {
+            begin + found.end()
+            for begin, data in self._file.chunks()
+            for found in re.finditer(rb"(?<!start)xref", data)
+        }
+        if len(starts) > _MOST_TABLES:
+            raise Unclear("", "more cross-reference tables than can be looked at")
+        for start in sorted(starts):
+            for number, offset in _entries(self._stretch(start)):
+                self._add(number, offset)
+
+    def _stretch(self, start: int) -> bytes:
+        """The bytes of a table, up to what is no entry: few, where it is none."""
+        for window in _WINDOWS:
+            data = self._file.read(start, window)
+            if len(data) < window or _ONLY_ENTRIES.match(data) is None:
+                break
+        return data
 
     def add_stream(self, data: bytes, widths: list[int], sections: list[int]) -> None:
         """The entries of a cross-reference stream, decoded."""
@@ -54,9 +72,18 @@ class StrayEntries:
             if at == len(self._index.starts):
                 continue
             start = self._index.starts[at]
-            known = self._of_number.get(number, [])
-            if start - base <= _NEAR and start not in own and start not in known:
-                self._of_number[number] = [*known, start]
+            if start - base <= _NEAR and (len(own) > _MANY or start not in own):
+                self._of_number.setdefault(number, {})[start] = None
+
+
+def streams_named_in(data: bytes, widths: list[int]) -> set[int]:
+    """The numbers of the object streams that a cross-reference stream, decoded, names."""
+    if len(widths) < 3 or not 0 < sum(widths) <= 64 or min(widths) < 0 or not widths[0]:
+        return set()
+    row, first, second = sum(widths), widths[0], widths[0] + widths[1]
+    kind = (2).to_bytes(first, "big")
+    fields = {data[at + first : at + second] for at in range(0, len(data), row) if data[at : at + first] == kind}
+    return {int.from_bytes(each, "big") for each in fields}
 
 
 def _entries(data: bytes) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,7 @@ _WORDS = re.compile(
     rb"|(?P<packed>ObjStm" + _END + rb"|First" + _W + rb"{1,16}\d{1,10}" + _END +
     rb"(?!" + _W + rb"{1,16}\d{1,10}" + _W + rb"{1,16}R))"
     rb"|(?P<table>XRef" + _END + rb")"
-    rb"|(?P<escaped>[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%]{0,120})"
+    rb"|(?P<escaped>[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%]*+)"
     rb")"
 )  # fmt: skip
 _IS_VALUE = {each.decode() for each in _VALUES.split(b"|")}
@@ -33,22 +33,23 @@ _IS_PACKED = {"ObjStm", "First"}
 _S_BEFORE = re.compile(rb"/(?:S|#53)" + _W + rb"*\Z")
 
 
-KEY, PACKED, TABLE = "key", "packed", "table"
+KEY, PACKED, TABLE, ENDLESS = "key", "packed", "table", "endless"
+_LONGEST = 4096  # less than chunks of a file overlap by
 
 
 class Word(NamedTuple):
     """A place to look at."""
 
     at: int  # of a key, from which on the entries of a dictionary are parsed
-    kind: str  # KEY, PACKED for the dictionary of an object stream, TABLE for that of a cross-reference stream
+    kind: str  # KEY, PACKED for the dictionary of an object stream, TABLE for that of a cross-reference stream; ENDLESS
 
 
 def find_words(data: bytes) -> Iterator[Word]:
     for found in _WORDS.finditer(data):
         kind, at = found.lastgroup, found.start()
         if kind == "escaped":
-            kind = _kind_of(unescaped(found["escaped"]))
-        if kind in (KEY, PACKED, TABLE):
+            kind = _kind_of(unescaped(found["escaped"])) if len(found["escaped"]) < _LONGEST else ENDLESS
+        if kind in (KEY, PACKED, TABLE, ENDLESS):
             yield Word(at, kind)
         elif kind == "value":
             # Of `/S /Launch` the key comes first; as a key of its own the word is looked at too.
