@@ -199,7 +199,7 @@ HONEST = {
     "an XFA form without scripts": document("/AcroForm<</XFA 5 0 R>>", objects={5: stream(b"<a><description/></a>")}),
     "what old readers pass over": hybrid("/StructTreeRoot 7 0 R", "<</Type/StructTreeRoot>>"),
     "one resource dictionary for a form and its page": document(
-        resources="5 0 R",
+        resources=" 5 0 R",
         content=b"/A Do",
         objects={
             5: "<</XObject<</A 6 0 R>>>>",

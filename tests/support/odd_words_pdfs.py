@@ -90,6 +90,15 @@ ODD_WORDS = (
             "/OpenAction 7 0 R",
             objects={7: "<</X(5 0 obj endobj)/S 9.0 0 R/JS 8.0 0 R>>", 8: "(x)", 9: "/JavaScript"},
         ),
+        "more values than can be looked at": document(
+            "/OpenAction 7 0 R", objects={7: "1 " * 70 + "<</S/JavaScript/JS(x)>> 1 1 1"}
+        ),
+        "a header with a long gap": _headed(" " * 5000 + "0"),
+        "a header with a long comment": _headed("%" + "x" * 5000 + "\n0"),
+        "a header with a long comment behind": _headed("0 %" + "x" * 5000 + "\n"),
+        "a string that ends within the end of a dictionary": document(
+            "/OpenAction<</S/JavaScript/X<\n<<1 0>>startxref/JS(x)>>"
+        ),
         "file by reals": document(
             "/Names<</EmbeddedFiles 6.0 0 R>>",
             objects={6: "<</Names[(a) 7 0 R]>>", 7: "<</F(a)/EF<</F 8.0 0 R>>>>", 8: stream(b"MZ")},

@@ -132,6 +132,7 @@ class _Parser:
         self._reference = _REFERENCE if token is _TOKEN else _WIDE_REFERENCE
         self._clean = self._whole = True
         self._loose = False
+        self._hexadecimal_end = -1
         self._again = _MOST_AGAIN
         self._streams: list[tuple[dict[str, Value], int]] = []
 
@@ -171,6 +172,8 @@ class _Parser:
             value = self.value(0)
             if not isinstance(value, _Nothing):
                 found.append(value)
+        else:
+            self._at, self._whole = len(self._data), False
         self._clean = self._clean and len(found) == 1
         return found[0] if len(found) == 1 else Either(found) if found else None
 
@@ -223,7 +226,11 @@ class _Parser:
             if token == b">>":
                 if found := _STREAM.match(self._data, self._at):
                     self._streams.append((held, found.end()))
-                return held
+                if self._at - 1 != self._hexadecimal_end:
+                    return held
+                self._at -= 1  # the first of the two may have been the end of a string
+                self._clean = self._whole = False
+                continue
             if not token or token == b"endobj":
                 self._whole = self._whole and bool(token)
                 self._at, self._clean = before, False
@@ -293,6 +300,7 @@ class _Parser:
         digits = re.sub(rb"[^0-9A-Fa-f]", b"", token)
         if not _HEXADECIMAL.fullmatch(token):
             self._at -= len(token) - 1
+            self._hexadecimal_end = self._data.find(b">", self._at) + 1
             self._clean = False
         return bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
 

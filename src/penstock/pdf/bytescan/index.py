@@ -13,9 +13,15 @@ from penstock.pdf.syntax import Parsed
 
 _CHUNK = 8 << 20
 OVERLAP = 8 << 10
-UNNUMBERED, TRAILER = -1, -2
+UNNUMBERED, TRAILER, _ANY = -1, -2, -3
+_MOST_ANY = 200
+_BEHIND = b"\x00\t\n\x0c\r \x80\xff()<>[]{}/%"
+# A number alone, nothing but blanks, or the end of a line, which may be a comment: the rest may stand far before.
+_HALF = re.compile(
+    rb"(?:[\r\n]|[\x00\t\n\x0c\r \x80\xff]{4000}|[\x00\t\n\x0c\r \x80\xff][0-9+.-]+)[\x00\t\n\x0c\r \x80\xff]*\Z"
+)
 _NUMBERS = re.compile(
-    rb"(?:\A|[^0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
+    rb"(?:\A|[^0-9+.-])(?=[0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
     rb"[0-9+.-]+(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])*\Z"
 )
 _BEFORE = frozenset(b"\x00\t\n\x0c\r \x80\xff0123456789+-.()<>[]{}/%")
@@ -67,6 +73,7 @@ class ObjectIndex:
         self.starts = array("Q")
         self.numbers = array("q")  # UNNUMBERED where there is none
         self._of_number: dict[int, int | list[int]] = {}
+        self._of_any: list[int] = []  # with a number that stands too far before
 
     def add_chunk(self, begin: int, data: bytes) -> None:
         """Find the objects of a chunk. The word `trailer` counts as the start of one without a number."""
@@ -78,7 +85,9 @@ class ObjectIndex:
             self.numbers.append(number)
             if number >= 0:
                 self.add(number, begin + start)
-        if len(self.starts) > self._most:
+            elif number == _ANY:
+                self._of_any.append(begin + start)
+        if len(self.starts) > self._most or len(self._of_any) > _MOST_ANY:
             raise TooManyObjects
 
     def add(self, number: int, place: int) -> None:
@@ -92,7 +101,7 @@ class ObjectIndex:
 
     def places_of(self, number: int) -> list[int]:
         found = self._of_number.get(number, [])
-        return [found] if isinstance(found, int) else found
+        return [found, *self._of_any] if isinstance(found, int) else [*found, *self._of_any]
 
 
 def _objects(data: bytes) -> Iterator[tuple[int, int]]:
@@ -109,7 +118,10 @@ def _number_before(data: bytes, at: int) -> int:
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
         return int(words[0])
     found = _NUMBERS.search(data, max(0, at - 40), at) or _NUMBERS.search(data, max(0, at - 4096), at)
-    return int(found[1] or b"0") if found else UNNUMBERED
+    if found:
+        return int(found[1] or b"0")
+    is_word = data[at + 3 : at + 4] in _BEHIND  # or it is text that is written in 64 letters
+    return _ANY if is_word and _HALF.search(data, max(0, at - 4096), at) else UNNUMBERED
 
 
 def _trailers(data: bytes) -> Iterator[int]:

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache, partial
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
 from penstock.pdf.bytescan.around import objects_around
-from penstock.pdf.bytescan.index import Bytes, ObjectIndex, TooManyObjects
+from penstock.pdf.bytescan.index import UNNUMBERED, Bytes, ObjectIndex, TooManyObjects
 from penstock.pdf.bytescan.packed import PackedObjects, Unclear
 from penstock.pdf.bytescan.references import loose_references
 from penstock.pdf.bytescan.streams import RawStreams
@@ -125,7 +125,10 @@ class _Scan:
                 raise Unclear(f"byte {at}", "a cross-reference stream that readers may read differently")
 
     def _parse_at(self, place: int) -> Value:
-        return self._with_stream(self._file.parsed(place, parse_object))
+        found = self._file.parsed(place, parse_object)
+        if isinstance(found.value, Either) and not found.is_whole:
+            raise Unclear(f"byte {place}", "an object of more values than can be looked at")
+        return self._with_stream(found)
 
     def _with_stream(self, found: Parsed) -> Value:
         """The value, and every stream that a reader could see in it."""
@@ -222,6 +225,7 @@ class _Scan:
     def _judge_objects(self, starts: Sequence[int], suspects: list[int]) -> bool:
         told = False
         for start in starts:
+            number = self._index.numbers[bisect_right(self._index.starts, start) - 1]
             found = self._file.parsed(start, parse_object)
             index = bisect_right(suspects, start)
             if index == len(suspects) or suspects[index] > found.end:
@@ -236,7 +240,7 @@ class _Scan:
             actions = list(self._whole.find_actions(self._with_stream(found)))
             for each in actions:
                 self._tell(each, f"byte {start}")
-            if not actions and not found.is_whole:
+            if not actions and not found.is_whole and number != UNNUMBERED:
                 raise Unclear(f"byte {start}", "text that could be an action, in an object without an end")
             told = told or bool(actions)
         return told
