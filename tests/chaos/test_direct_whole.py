@@ -87,6 +87,8 @@ class Chaos:
                 if sent >= LEAST and all(life.has_died_everywhere for life in self.lives):
                     return
                 assert time.monotonic() < self._until, self._told()
+                if sent >= LEAST:
+                    self._over.wait(0.5)  # the worker has time to look at what is on its way, not only at what is there
 
     def _hurry(self) -> None:
         """So that the worker looks for everything that is on its way, not only after minutes."""
