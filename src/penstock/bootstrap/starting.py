@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 _RULE_MODULES = ("penstock.extraction.rule_calls", "penstock.llm.verdicts")
 _WORKER_MODULES = (
     *_RULE_MODULES,
-    "penstock.uploads.direct.film_library",
+    "penstock.uploads.direct.film",
 )  # what is not loaded in advance every call loads anew
 REACTIONS: Sequence[Reaction] = ()  # domains add theirs
 _READERS = frozenset({"serve", "worker"})  # roles that read strangers' files
