@@ -121,7 +121,7 @@ async def _count(request: Request, path: str, merchant_id: str) -> None:
 
 
 def _note_signed_in(request: Request, caller: Caller) -> None:
-    """From here on neither the request nor its connection counts as anonymous, and it uses its merchant's shares."""
+    """Marks the request and its connection as signed in; both count against the merchant's shares now."""
     ON_BEHALF_OF.set(caller.merchant_id)
     merchant_id, client, edge = caller.merchant_id, request.client, request.app.state
     if client is not None:

@@ -11,7 +11,7 @@ _PIECE = 64 << 10
 
 
 class LargeAnswer(Response):
-    """As `Response`, for bytes that are kept anyway."""
+    """A response whose bytes are kept in memory anyway."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  signature is ASGI's
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

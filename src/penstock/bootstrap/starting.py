@@ -163,7 +163,7 @@ def _etl_desk(
 
 
 async def _sandboxes(settings: Settings, role: str, stack: AsyncExitStack) -> tuple[Examiner, SandboxCalls]:
-    """Who looks into PDFs, and where rules are checked and applied.
+    """Opens the pools that look into PDFs and that check and apply rules.
 
     Only roles that read PDFs have the processes for it; in others every call is SANDBOX_UNAVAILABLE. A worker applies
     rules where it reads; elsewhere they have a pool of their own, started with the first rule, so that neither waits

@@ -66,7 +66,7 @@ async def page_image(desk: Desk, drawing: Drawing) -> bytes:
 
 
 async def _draw(desk: Desk, drawing: Drawing) -> tuple[str, bytes]:
-    """What is to be kept, and under which key: the picture, or why there is none."""
+    """Draws the page; returns the key and the bytes to keep: the picture, or why there is none."""
     source = await _source_of(desk, drawing.job_id)
     async with AsyncExitStack() as stack:
         try:

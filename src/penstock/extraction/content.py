@@ -24,7 +24,7 @@ _AT_ONCE = 100
 
 
 async def keep(desk: EtlDesk, merchant_id: str, path: Path, size: int) -> ContentRef:
-    """Where the file is in the store. ETL_STORED_QUOTA, DISK_FULL; FileNotFoundError when it is not there."""
+    """Places the file in the store; returns where. Raises ETL_STORED_QUOTA, DISK_FULL or FileNotFoundError."""
     async with desk.placing.turn(merchant_id):
         digest = await asyncio.to_thread(sha256_of, path)
         ref = ContentRef(digest, size, content_key(digest))

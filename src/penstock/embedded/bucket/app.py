@@ -133,7 +133,7 @@ class BucketApp:
 
 
 async def _form(request: Request) -> bytes:
-    """What anybody may send us: nothing is read before its length is known and small."""
+    """Reads the body of a request without a signature, only when its length is known and small."""
     if request.content_length is None:
         raise Refusal(411, "LengthRequired", "Content-Length is missing.")
     if request.content_length > _LONGEST_FORM:

@@ -60,7 +60,7 @@ class Session:
 
     @property
     def worth(self) -> int:
-        """Of too many for one object, those that were refused go first, then those that ended well."""
+        """Rank of a session when one object has too many: refused ones (0) go first, ended ones next, open ones last."""
         return 2 if self.is_open else 1 if self.record.object else 0
 
     def interrupt(self) -> None:
@@ -179,7 +179,7 @@ class Sessions:
                 await in_thread(self._end, session, session_over())
 
     async def _make_room(self, name: str) -> None:
-        """Of too many sessions for one object some are forgotten: who still sends to one begins anew."""
+        """Forgets sessions when one object has too many; a client that still sends to one begins anew."""
         while len(same := self._of_name.get(name, {})) > _MOST_OF_A_NAME:
             session = min(same.values(), key=lambda each: each.worth)
             if session.is_open:
@@ -261,7 +261,7 @@ class Sessions:
             raise
 
     def _most(self, session: Session) -> int:
-        """The bytes that this session may bring: what was announced ends the body."""
+        """The number of bytes that a session may bring: a body ends at the announced size."""
         said = (self._settings.largest_object, session.record.wish.most, session.record.total)
         return min(int(each) for each in said if each is not None)
 

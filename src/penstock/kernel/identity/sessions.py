@@ -40,7 +40,7 @@ class EndedSessions:
         return False
 
     async def end(self, caller: Caller) -> None:
-        """Sign out: this session's token is refused from now on. Does nothing for callers without a session."""
+        """Ends the caller's session: its token is refused from now on. Does nothing for callers without a session."""
         if caller.session_id is None or caller.expires_at is None:
             return
         async with self._database.transaction() as tx:
