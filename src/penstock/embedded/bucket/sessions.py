@@ -60,7 +60,7 @@ class Session:
 
     @property
     def worth(self) -> int:
-        """Rank of a session when one object has too many: refused ones (0) go first, ended ones next, open ones last."""
+        """Rank among the sessions of one object: when there are too many, refused ones go first, open ones last."""
         return 2 if self.is_open else 1 if self.record.object else 0
 
     def interrupt(self) -> None:
