@@ -50,14 +50,14 @@ class EtlPlace:
         return (await self.parts.store.get(row["metadata"]["artifacts"]["markdown_s3_key"])).decode()
 
 
-async def until(ask: Callable[[], Awaitable[Any]], seconds: float, what: str) -> Any:
-    """The first answer that is not empty."""
+async def until(ask: Callable[[], Awaitable[Any]], seconds: float, what: str | Callable[[], str]) -> Any:
+    """The first answer that is not empty. `what` was waited for is asked when it has not come."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := await ask():
             return found
         await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {seconds} s: {what if isinstance(what, str) else what()}")
 
 
 @asynccontextmanager

@@ -145,9 +145,10 @@ class Somebody:
             told = await self.task(task_id)
             return told if is_so(told) else None
 
-        return dict(
-            await until(ask, 60, f"task {task_id}: {what}; the worker says\n{self.world.log.read_text()[-3000:]}")
-        )
+        def waited_for() -> str:
+            return f"task {task_id}: {what}; the worker says\n{self.world.log.read_text()[-3000:]}"
+
+        return dict(await until(ask, 60, waited_for))
 
     async def in_state(self, task_id: int, status: str) -> dict[str, Any]:
         return await self.shown(task_id, lambda told: told["status"] == status, f"is {status}")

@@ -140,7 +140,8 @@ class _Incoming:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_SECONDS):
                 while received < _LINGER_BYTES:
-                    message = await asyncio.wait_for(self._receive(), _SILENT_SECONDS)
+                    async with asyncio.timeout(_SILENT_SECONDS):
+                        message = await self._receive()
                     if not message.get("more_body", False):  # nor has a disconnect
                         return
                     received += len(message["body"])

@@ -18,6 +18,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 from penstock.kernel import error_codes, json
+from penstock.kernel.cancellation import cancellations, raise_if_cancelled
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.shares import Shares
 
@@ -95,8 +96,10 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Tx]:
         """The pool's own context would end a transaction that there never is, and its `reset` be a task each time."""
+        since = cancellations()
         connection = await self._pool.getconn()
         try:
+            raise_if_cancelled(since)
             yield connection
         finally:
             self._resting_since[connection] = time.monotonic()

@@ -4,6 +4,7 @@ All key patterns of the product are declared in `Keys`. The braces are hash tags
 share a slot, so that a cluster can run scripts over them.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,12 +13,15 @@ from typing import Any, NamedTuple
 
 import redis.asyncio as aioredis
 from redis.asyncio.client import Pipeline
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from penstock.kernel.cancellation import cancellations, raise_if_cancelled
 
 Redis = aioredis.Redis
 # A server that cannot write is as far away as one that does not answer.
@@ -54,8 +58,22 @@ def connect(url: str, *, timeout_seconds: float = 2, max_connections: int = 64) 
         "lib_name": None,
         "lib_version": None,
     }
-    client: Redis = aioredis.Redis.from_url(url, **options)
-    return client
+    pool: aioredis.ConnectionPool = aioredis.ConnectionPool.from_url(url, **options)
+    pool.connection_class = type("Connection", (_Cancellable, pool.connection_class), {})
+    return aioredis.Redis.from_pool(pool)
+
+
+class _Cancellable(AbstractConnection):
+    """Told to end while it sends, a task ends; see `cancellation`."""
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        since = cancellations()
+        await super().send_packed_command(command, check_health)
+        try:
+            raise_if_cancelled(since)
+        except asyncio.CancelledError:
+            await self.disconnect(nowait=True)  # an answer comes that nobody reads
+            raise
 
 
 @contextmanager
