@@ -38,6 +38,7 @@ from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.sandbox import SandboxSettings
 from penstock.kernel.streams import Snapshots, StreamHub, StreamReader, StreamSettings
 from penstock.kernel.telemetry.settings import TelemetrySettings
+from penstock.kernel.turns import Turns
 from penstock.kernel.webhooks import WebhookSettings
 from penstock.llm.adapter import Guards, Llm
 from penstock.llm.examples import Examples
@@ -83,6 +84,10 @@ class EdgeParts:
     workshop: Workshop
     direct: DirectDesk
     push_tokens: PushTokens
+
+    @property
+    def turns(self) -> Turns:
+        return self.uploads.turns
 
 
 @asynccontextmanager

@@ -322,7 +322,8 @@ def call_itself_stalled() -> None:
     time.sleep(30)
 
 
-def niceness() -> int:
+def niceness(after: float = 0) -> int:
+    time.sleep(after)
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 

@@ -18,13 +18,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
-from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, counts_as_upload, is_counted
+from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, UPLOADS, counts_as_upload, is_counted
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refuse_act_for
 from penstock.kernel.identity.access import bearer_token, require
 from penstock.kernel.rategate import RatePolicy
 from penstock.kernel.shares import ON_BEHALF_OF
+from penstock.kernel.turns import LONGEST_SECONDS
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
@@ -108,7 +109,14 @@ async def admitted(request: Request, path: str) -> Caller | None:
     if request.scope["query_string"] and ACT_FOR_PARAMETER in request.query_params:
         raise refuse_act_for(f"query.{ACT_FOR_PARAMETER}")
     _note_signed_in(request, caller)
+    turn = request.app.state.parts.turns.of(caller.merchant_id)
+    request.state.at_end.callback(turn.give)
+    await turn.take()
     await _count(request, path, caller.merchant_id)
+    if path.startswith(UPLOADS):
+        turn.give()  # an upload has turns of its own, as it waits for its client
+    else:
+        turn.give_after(LONGEST_SECONDS)
     return caller
 
 

@@ -32,6 +32,7 @@ from penstock.kernel.scheduler import Duty, Fence
 from penstock.kernel.streams import (
     StreamHub,
 )
+from penstock.kernel.turns import Turns
 from penstock.kernel.workers import Heartbeat, judge_silence
 from penstock.llm.store import LLM_CALLS
 from penstock.pdf import Examiner
@@ -68,6 +69,11 @@ class Parts:
     examiner: Examiner
     confined: ConfinedCalls
     etl: EtlDesk
+
+    @property
+    def turns(self) -> Turns:
+        """Of all requests on this process's event loop."""
+        return self.uploads.turns
 
     @cached_property
     def desk(self) -> documents.Desk:

@@ -28,13 +28,14 @@ from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound, continued
 from penstock.kernel.telemetry.request_ids import request_id
 from penstock.kernel.trusted_peers import TrustedPeers, peer_of_grpc
+from penstock.kernel.turns import LONGEST_SECONDS
 from penstock.rpc import metrics
 from penstock.rpc.messages import NoMessage, read_message
 from penstock.rpc.metadata import Metadata, caller_of
 from penstock.rpc.status import DETAILS, described, message_of, status_of
 
 log = structlog.get_logger(__name__)
-MOST_PER_MERCHANT = 100  # calls under way
+MOST_PER_MERCHANT = 2048  # calls under way, most of which wait for their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,13 @@ class Calls:
         limit = asyncio.timeout(context.time_remaining())
         try:
             async with limit:
-                caller = await self._admitted(metadata, method)
-                with self._one_of(caller.merchant_id), self._trusting(context.peer(), caller.merchant_id):
-                    return await method.answer(caller, await _read(method, context))
+                caller = await self._known(metadata, method)
+                merchant_id = caller.merchant_id
+                with self._one_of(merchant_id), self._trusting(context.peer(), merchant_id):
+                    async with self.parts.turns.of(merchant_id) as turn:
+                        turn.give_after(LONGEST_SECONDS)
+                        await self.parts.limits.one_call(merchant_id)
+                        return await method.answer(caller, await _read(method, context))
         except PenstockError as refused:
             return refused
         except TimeoutError:
@@ -107,14 +112,13 @@ class Calls:
             log.exception("rpc.failed", method=name)
         return PenstockError(error_codes.INTERNAL_ERROR)
 
-    async def _admitted(self, metadata: Metadata, method: Method) -> Caller:
+    async def _known(self, metadata: Metadata, method: Method) -> Caller:
         parts = self.parts
         trusting = parts.settings.runtime.grpc_trust_metadata
         caller = await caller_of(metadata, parts.identity, trusting=trusting)
         ON_BEHALF_OF.set(caller.merchant_id)
         structlog.contextvars.bind_contextvars(user_id=caller.user_id, merchant_id=caller.merchant_id)
         require(caller, method.roles)
-        await parts.limits.one_call(caller.merchant_id)
         return caller
 
     @contextmanager

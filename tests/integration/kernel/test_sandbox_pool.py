@@ -113,6 +113,13 @@ class TestFairShares:
             assert second.value > first.value
             await busy
 
+    async def test_a_call_that_takes_long_makes_way_for_those_that_begin(self) -> None:
+        async with make(workers=2) as two:
+            long, short = await asyncio.gather(
+                two.call("hostile:niceness", 0.5, tenant="m-a"), two.call("hostile:niceness", tenant="m-b")
+            )
+            assert long.value == short.value + 10
+
 
 def processes_of(sandbox: Sandbox) -> list[int]:
     """Those that the template of a pool has forked and that still run."""

@@ -57,6 +57,20 @@ class TestWatchers:
             assert (await asyncio.wait_for(staying.read(), 5)).status == NOT_SERVING
 
 
+class TestTurns:
+    async def test_a_call_waits_for_its_own_merchants_turns_and_for_nobody_elses(self, parts):
+        held = [parts.turns.of("m-greedy") for _ in range(2)]
+        async with running(parts) as (channel, _), parts.turns.of("m-modest"):
+            for each in held:
+                await each.take()
+            waiting = Phone(channel, authorization=bearer(merchant="m-greedy")["Authorization"]).init()
+            await Phone(channel, authorization=bearer(merchant="m-modest")["Authorization"]).init()
+            assert not waiting.done()
+            held[0].give()
+            await waiting
+            held[1].give()
+
+
 class TestAMessageThatNeverComes:
     @pytest.mark.parametrize("path", ["/grpc.health.v1.Health/Check", INIT])
     async def test_ends_the_call(self, parts, monkeypatch, path):

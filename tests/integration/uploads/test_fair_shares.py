@@ -14,8 +14,8 @@ from tests.support.uploads import CALLER, body, uploads_in
 
 from penstock.kernel.db import Database
 from penstock.kernel.identity import Caller
+from penstock.kernel.turns import Turns
 from penstock.uploads.tus import Chunk, Uploads, Wish
-from penstock.uploads.tus.turns import Turns
 
 GREEDY, MODEST = replace(CALLER, merchant_id="m-greedy"), replace(CALLER, merchant_id="m-modest")
 MANY = 150
@@ -52,6 +52,29 @@ class TestSending:
         await asyncio.sleep(0)
         assert await done_before(asyncio.create_task(sent(uploads, MODEST)), many) < MANY // 2
 
+    async def test_beside_others_the_bytes_of_two_are_asked_for_at_a_time(self, uploads):
+        asked = most = 0
+
+        def watched(pieces: int):
+            left = [b"a"] * pieces
+
+            async def piece() -> bytes | None:
+                nonlocal asked, most
+                asked, most = asked + 1, max(most, asked + 1)
+                await asyncio.sleep(0)
+                asked -= 1
+                return left.pop() if left else None
+
+            return piece
+
+        async def send() -> None:
+            made = await uploads.create(GREEDY, Wish(20, metadata()))
+            await uploads.append(made.upload_id, GREEDY.merchant_id, Chunk(0, 20), watched(20))
+
+        async with uploads.turns.of(MODEST.merchant_id):
+            await asyncio.gather(*(send() for _ in range(10)))
+        assert most == 2
+
 
 class TestTurns:
     async def test_a_merchant_has_many_when_alone_and_few_beside_others(self):
@@ -65,10 +88,23 @@ class TestTurns:
             for each in many[:32]:
                 each.give()
             await asyncio.sleep(0)
-            assert sum(each.done() for each in taken) == 32 + 4
+            assert sum(each.done() for each in taken) == 32 + 2
         clock.advance(2)
         many[32].give()
         await asyncio.gather(*taken)
+
+    async def test_one_that_lasts_long_is_given_back(self):
+        turns = Turns(TurnedClock())
+        held = [turns.of("m-1") for _ in range(32)]
+        for each in held:
+            await each.take()
+        held[0].give_after(0.01)
+        await asyncio.wait_for(turns.of("m-1").take(), 1)
+        held[0].give()  # at its end, as always: nothing is given back twice
+        next_one = asyncio.create_task(turns.of("m-1").take())
+        await asyncio.sleep(0.02)
+        assert not next_one.done()
+        next_one.cancel()
 
     async def test_one_that_is_cut_off_while_it_waits_takes_none_with_it(self):
         turns = Turns(TurnedClock())

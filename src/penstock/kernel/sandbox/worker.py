@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ _LATE_IMPORTS = 4  # files that an import inside a call may hold open for a mome
 _ORDER = struct.Struct("=cQQdIi")  # action, number of the call, memory, CPU seconds, open files, niceness
 _NOTICE = struct.Struct("=Qid")  # number of the call, wait status or minus the errno of fork, CPU seconds
 _FORK = b"f"
+_LONG_SECONDS, _LONG_NICER = 0.1, 10  # a call that takes so long gets so much less of the processor
 _MOST_DESCRIPTORS = 4096  # that a template may have opened
 
 
@@ -70,6 +72,7 @@ class Template:
     def __init__(self, control: socket.socket, lock: Lock) -> None:
         self._control, self._lock = control, lock
         self._numbers: dict[int, int] = {}  # of a call, by the process that makes it
+        self._young: dict[int, float] = {}  # when each process that has not run for long was forked, oldest first
         self._wake, wakes = os.pipe()
         os.set_blocking(wakes, False)
         os.set_blocking(self._wake, False)
@@ -81,8 +84,20 @@ class Template:
             events.register(self._control, selectors.EVENT_READ, self._obey)
             events.register(self._wake, selectors.EVENT_READ, self._reap)
             while True:
-                for key, _ in events.select():
+                for key, _ in events.select(self._yield_long_calls()):
                     key.data()
+
+    def _yield_long_calls(self) -> float | None:
+        """Let a process that has run for long make way for those that begin; seconds until the next one has."""
+        now = time.monotonic()
+        while self._young:
+            pid, since = next(iter(self._young.items()))
+            if now - since < _LONG_SECONDS:
+                return since + _LONG_SECONDS - now
+            del self._young[pid]
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid) + _LONG_NICER)
+        return None
 
     def _obey(self) -> None:
         try:
@@ -110,6 +125,7 @@ class Template:
             return
         if pid:
             self._numbers[pid] = number
+            self._young[pid] = time.monotonic()
             os.close(descriptor)
             return
         try:
@@ -126,6 +142,7 @@ class Template:
             if not pid:
                 return
             number = self._numbers.pop(pid)
+            self._young.pop(pid, None)
             self._control.sendall(_NOTICE.pack(number, status, used.ru_utime + used.ru_stime))
 
     def _leave(self) -> NoReturn:

@@ -23,6 +23,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.identity import Caller
+from penstock.kernel.turns import Turn, Turns
 from penstock.uploads.tus import files, metrics, protocol, store
 from penstock.uploads.tus.files import DataFile
 from penstock.uploads.tus.protocol import Checksum
@@ -31,7 +32,6 @@ from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
 from penstock.uploads.tus.threads import FairThreads
-from penstock.uploads.tus.turns import Turn, Turns
 from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finished, locked_soon
 
 log = structlog.get_logger(__name__)
@@ -70,8 +70,8 @@ class Uploads:
         self.directory = settings.tus_upload_dir or home / "uploads"
         self._database = database
         self._clock = clock
-        self._turns = Turns(clock)
-        threads = FairThreads(_THREADS, share=lambda whose: self._turns.most(whose) // 2, name="uploads")
+        self.turns = Turns(clock)
+        threads = FairThreads(_THREADS, share=lambda whose: max(1, self.turns.most(whose) // 2), name="uploads")
         self._joins = FairThreads(_JOINS, share=lambda _: 1, name="joins")
         self._ledger = GroupCommit(database, turn=lambda statement: str(statement[1].get("merchant_id", "")))
         self._quota = Quota(database, settings, clock, self.directory)
@@ -106,7 +106,7 @@ class Uploads:
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, caller: Caller, wish: Wish) -> Upload:
-        async with self._turns.of(caller.merchant_id) as turn:
+        async with self.turns.of(caller.merchant_id) as turn:
             return await self._create(caller, wish, turn)
 
     async def _create(self, caller: Caller, wish: Wish, turn: Turn) -> Upload:
@@ -205,7 +205,7 @@ class Uploads:
 
     async def offset(self, upload_id: str, merchant_id: str) -> Upload:
         """How far it has come. A writer that is idle is given the moment it needs to count its bytes."""
-        async with self._turns.of(merchant_id):
+        async with self.turns.of(merchant_id):
             return await self._offset(upload_id, merchant_id)
 
     async def _offset(self, upload_id: str, merchant_id: str) -> Upload:
@@ -224,7 +224,7 @@ class Uploads:
 
     async def append(self, upload_id: str, merchant_id: str, chunk: Chunk, body: Body) -> Upload:
         with metrics.ACTIVE.track_inprogress():
-            async with self._turns.of(merchant_id) as turn:
+            async with self.turns.of(merchant_id) as turn:
                 return await self._append((upload_id, merchant_id), chunk, body, turn)
 
     async def _append(self, which: tuple[str, str], chunk: Chunk, body: Body, turn: Turn) -> Upload:

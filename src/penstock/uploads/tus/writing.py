@@ -44,6 +44,7 @@ from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
 from penstock.kernel.groupcommit import GroupCommit
+from penstock.kernel.turns import Turn
 from penstock.uploads.tus import metrics, store
 from penstock.uploads.tus.files import DataFile
 from penstock.uploads.tus.protocol import Checksum
@@ -52,7 +53,6 @@ from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
 from penstock.uploads.tus.threads import FairThreads
-from penstock.uploads.tus.turns import Turn
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -62,6 +62,7 @@ Body = Callable[[], Awaitable[bytes | None]]
 _PATIENCE_SECONDS = 0.25  # for a lock: longer than an idle writer takes to let go
 _LOOK_SECONDS = 0.01
 IDLE_SECONDS = 0.1  # a writer without bytes for so long lets others in
+_IN_TURN_SECONDS = 0.001  # that a request waits for its client without giving its turn to another
 _RESYNC_SECONDS = 1.0  # a slow client's trickle is synced no more often than this
 _GATHERED = 1 << 20  # bytes that go to disk in one piece
 _GATHERED_PIECES = 4096  # pieces of a byte or two weigh many times what they carry
@@ -197,6 +198,8 @@ class Writer:
         """Hand what is gathered to the disk; one piece is under way while the next is gathered."""
         await self._flushed()
         self._writing = self._desk.threads.run(self._upload.merchant_id, self._write_now, *self._handed_over())
+        self._turn.give()
+        await self._turn.take()  # a fast client does not keep the merchant's others waiting
 
     def _handed_over(self) -> tuple[list[bytes], int]:
         buffers, position = self._gathered, self._position
@@ -282,8 +285,13 @@ class Writer:
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _next(self, body: Body) -> bytes | None:
-        """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes."""
+        """The next bytes. While none come, others are let in. `body` is not cancelled to wait: it might hold bytes.
+
+        They are asked for in turn: bytes that nobody asks for stay in the connection and cost the event loop nothing.
+        """
         coming = asyncio.ensure_future(body())
+        if await _done_soon(coming, _IN_TURN_SECONDS):
+            return coming.result()
         self._turn.give()
         if not await _done_soon(coming, IDLE_SECONDS) and not await self._came(coming, 0):
             coming.add_done_callback(_heard)  # if we are fenced off meanwhile, nobody asks for its outcome

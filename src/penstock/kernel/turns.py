@@ -1,8 +1,9 @@
 """Limits how many requests of a merchant are worked on at a time, so that another merchant's are not the last of many.
 
 All requests of a process share its event loop: one merchant with 150 busy connections would make every step of another
-wait for 150. A merchant that is alone may have many turns; beside others it has a few, and the rest of its requests
-wait, unread, in the order they came. Nobody holds a turn while it waits for its client.
+wait for 150. A merchant that is alone may have many turns; beside others it has one or two, and the rest of its
+requests wait, unread, in the order they came. A turn is given back by whoever waits for its client, and by whoever has
+had it for long: that one waits for something else than the event loop.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ from typing import Self
 
 from penstock.kernel.clock import Clock
 
-_ALONE, _BESIDE_OTHERS = 32, 4
+_ALONE, _BESIDE_OTHERS = 32, 2
+LONGEST_SECONDS = 0.05  # of a request that does not wait for its client
 _SEEN_SECONDS = 1.0  # a merchant that sends one file after the other is there in between as well
 _MOST_SEEN = 1000
 
@@ -81,13 +83,21 @@ class Turn:
         self._turns = turns
         self._merchant_id = merchant_id
         self._is_held = False
+        self._timer: asyncio.TimerHandle | None = None
 
     async def take(self) -> None:
         if not self._is_held:
             await self._turns.take(self._merchant_id)
             self._is_held = True
 
+    def give_after(self, seconds: float) -> None:
+        """Give it back by then at the latest."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.give)
+
     def give(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._is_held:
             self._is_held = False
             self._turns.give(self._merchant_id)
