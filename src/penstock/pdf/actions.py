@@ -139,14 +139,24 @@ class Judge:
             yield codes.JAVASCRIPT, "scripts of the document"
         if any(isinstance(each, Stream | bytes) for each in self.may_be(held.get("OnInstantiate"))):
             yield codes.JAVASCRIPT, "a script of a 3D picture"
-        for each in self.may_be(held.get("XFA")):
+        if held.get("XFA") not in (None, []):
+            yield from self._form(held["XFA"])
+
+    def _form(self, value: Value) -> Iterator[tuple[str, str]]:
+        """Scripts of an XFA form; one that leads to no stream for us may lead to one for others."""
+        has_packets = False
+        for each in self.may_be(value):
             packets = each if isinstance(each, list) else [each]
             streams = [
                 [one for one in self.may_be(packet) if isinstance(one, Stream)]
                 for packet in packets
                 if not isinstance(packet, bytes)  # in an array, the packets' names
             ]
-            yield from scripts_in_xfa([each for each in streams if each], self.may_be)
+            found = [each for each in streams if each]
+            has_packets |= bool(found) or not packets
+            yield from scripts_in_xfa(found, self.may_be)
+        if not has_packets:
+            yield codes.JAVASCRIPT, "an XFA form that could hide scripts: its packets are no streams"
 
     def _own_action(self, held: dict[str, Value]) -> Iterator[tuple[str, str]]:
         kinds = self._names(held.get("S"))

@@ -58,10 +58,10 @@ class BucketServer:
         settings, runtime = self._settings, self._runtime
         refuse_taken_port(runtime.host, runtime.bucket_port, "PENSTOCK_BUCKET_PORT")
         directory = bucket_directory(settings, runtime.home)
-        keys = await asyncio.to_thread(prepare_keys, directory, self.address)
         shelf = Shelf(directory)
-        await asyncio.to_thread(shelf.open)
+        await asyncio.to_thread(shelf.open)  # takes the directory: nothing of another server's is written before
         try:
+            keys = await asyncio.to_thread(prepare_keys, directory, self.address)
             ledger = Ledger(shelf, self._clock, tells=bool(settings.push_url))
             sessions = Sessions(shelf, ledger, settings, self._clock, self._faults)
             await asyncio.to_thread(_load, shelf, ledger, sessions)
