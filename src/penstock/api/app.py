@@ -6,10 +6,10 @@ from fastapi import FastAPI
 
 import penstock
 from penstock.api import errors, openapi
-from penstock.api.anonymous import AnonymousLimit
 from penstock.api.at_once import RequestsAtOnce
 from penstock.api.cross_origin import CrossOrigin
 from penstock.api.edge import Edge, UnderWay
+from penstock.api.entrance import Entrance
 from penstock.api.guard import every_route_declared
 from penstock.api.routes import (
     dashboard,
@@ -89,7 +89,7 @@ def create_app(parts: Parts) -> FastAPI:
     app.add_middleware(CrossOrigin, origins=parts.settings.runtime.cors_origins)
     app.add_middleware(Edge, under_way=app.state.under_way)
     app.add_middleware(TraceMiddleware)  # outside of the edge: our log lines carry its trace
-    app.add_middleware(AnonymousLimit)
+    app.add_middleware(Entrance)
     setattr(app, "openapi", partial(openapi.describe, app))  # noqa: B010  FastAPI's own way; a method to mypy
     return app
 

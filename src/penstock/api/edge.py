@@ -23,6 +23,7 @@ from penstock.kernel import error_codes
 from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound
 from penstock.kernel.telemetry.request_ids import request_id
+from penstock.kernel.turns import STRANGERS
 
 log = structlog.get_logger(__name__)
 _REFUSED = 400
@@ -91,7 +92,7 @@ class Edge:
         name = request_id(Headers(scope=scope).get("x-request-id"))
         at_end = contextlib.ExitStack()  # what the guard wants done when the request is over
         scope["state"] = {**scope.get("state", {}), "request_id": name, "at_end": at_end}
-        ON_BEHALF_OF.set(None)
+        ON_BEHALF_OF.set(STRANGERS)  # until the guard knows better
         structlog.contextvars.clear_contextvars()  # whatever an earlier request of this connection left behind
         with bound(request_id=name), self._under_way.one_more(), at_end:
             incoming, answer = _Incoming(receive), _Answer(scope, send)

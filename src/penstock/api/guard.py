@@ -25,7 +25,6 @@ from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refu
 from penstock.kernel.identity.access import bearer_token, require
 from penstock.kernel.rategate import RatePolicy
 from penstock.kernel.shares import ON_BEHALF_OF
-from penstock.kernel.turns import LONGEST_SECONDS
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
@@ -109,14 +108,9 @@ async def admitted(request: Request, path: str) -> Caller | None:
     if request.scope["query_string"] and ACT_FOR_PARAMETER in request.query_params:
         raise refuse_act_for(f"query.{ACT_FOR_PARAMETER}")
     _note_signed_in(request, caller)
-    turn = request.app.state.parts.turns.of(caller.merchant_id)
-    request.state.at_end.callback(turn.give)
-    await turn.take()
     await _count(request, path, caller.merchant_id)
     if path.startswith(UPLOADS):
-        turn.give()  # an upload has turns of its own, as it waits for its client
-    else:
-        turn.give_after(LONGEST_SECONDS)
+        request.state.turn.give()  # uploads take turns by themselves, as they go on after their client has gone
     return caller
 
 
@@ -134,8 +128,6 @@ def _note_signed_in(request: Request, caller: Caller) -> None:
     merchant_id, client, edge = caller.merchant_id, request.client, request.app.state
     if client is not None:
         edge.trusted_peers.trust(client.host, client.port, merchant_id)
-    if (signed_in := request.scope.get("state", {}).get("signed_in")) is not None:
-        signed_in()
     request.state.give_back = edge.at_once.take(merchant_id)
     request.state.at_end.callback(request.state.give_back)
     if client is not None:

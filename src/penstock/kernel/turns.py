@@ -7,14 +7,17 @@ had it for long: that one waits for something else than the event loop.
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from types import TracebackType
 from typing import Self
 
 from penstock.kernel.clock import Clock
 
+STRANGERS = ""  # whose turns those take who have shown no token; there is no merchant of this id
 _ALONE, _BESIDE_OTHERS = 32, 2
 LONGEST_SECONDS = 0.05  # of a request that does not wait for its client
+_STRANGERS_SECONDS = 0.005
 _SEEN_SECONDS = 1.0  # a merchant that sends one file after the other is there in between as well
 _MOST_SEEN = 1000
 
@@ -28,8 +31,9 @@ class Turns:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._seen: dict[str, float] = {}  # the latest last
 
-    def of(self, merchant_id: str) -> "Turn":
-        return Turn(self, merchant_id)
+    def of(self, merchant_id: str, *, is_paced: bool = False) -> "Turn":
+        """A turn; a paced one is followed by a pause, so that one owner has at most half of the event loop's time."""
+        return Turn(self, merchant_id, is_paced)
 
     async def take(self, merchant_id: str) -> None:
         self._see(merchant_id)
@@ -46,7 +50,14 @@ class Turns:
                 self.give(merchant_id)
             raise
 
-    def give(self, merchant_id: str) -> None:
+    def give(self, merchant_id: str, pause: float = 0.0) -> None:
+        """Beside others, who waits for the turn gets it after the pause."""
+        if pause and merchant_id in self._waiting and self.most(merchant_id) == _BESIDE_OTHERS:
+            asyncio.get_running_loop().call_later(pause, self._pass_on, merchant_id)
+        else:
+            self._pass_on(merchant_id)
+
+    def _pass_on(self, merchant_id: str) -> None:
         self._held[merchant_id] -= 1
         queue = self._waiting.get(merchant_id, deque())
         while queue and self._held[merchant_id] < self.most(merchant_id):
@@ -61,6 +72,10 @@ class Turns:
 
     def most(self, merchant_id: str) -> int:
         """At least one, so whoever waits has its turn when one is given back."""
+        if merchant_id == STRANGERS:
+            return _BESIDE_OTHERS
+        if len(self._held) > (merchant_id in self._held) + (STRANGERS in self._held):
+            return _BESIDE_OTHERS
         since = self._clock.monotonic() - _SEEN_SECONDS
         for other in reversed(self._seen):
             if self._seen[other] < since:
@@ -70,6 +85,8 @@ class Turns:
         return _ALONE
 
     def _see(self, merchant_id: str) -> None:
+        if merchant_id == STRANGERS:  # a health check makes nobody wait
+            return
         self._seen.pop(merchant_id, None)
         self._seen[merchant_id] = self._clock.monotonic()
         if len(self._seen) > _MOST_SEEN:
@@ -79,16 +96,22 @@ class Turns:
 class Turn:
     """One request's. Given back while the request waits for its client, and taken again."""
 
-    def __init__(self, turns: Turns, merchant_id: str) -> None:
+    def __init__(self, turns: Turns, merchant_id: str, is_paced: bool) -> None:
         self._turns = turns
+        self._is_paced = is_paced
         self._merchant_id = merchant_id
         self._is_held = False
+        self._since = 0.0
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return self._is_held
 
     async def take(self) -> None:
         if not self._is_held:
             await self._turns.take(self._merchant_id)
-            self._is_held = True
+            self._is_held, self._since = True, time.monotonic()
 
     def give_after(self, seconds: float) -> None:
         """Give it back by then at the latest."""
@@ -100,7 +123,8 @@ class Turn:
             self._timer = None
         if self._is_held:
             self._is_held = False
-            self._turns.give(self._merchant_id)
+            used = time.monotonic() - self._since if self._is_paced else 0.0
+            self._turns.give(self._merchant_id, min(used, LONGEST_SECONDS))
 
     async def __aenter__(self) -> Self:
         await self.take()
@@ -110,3 +134,9 @@ class Turn:
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.give()
+
+
+async def wait_as_stranger(turns: Turns) -> None:
+    """Keep back an answer that was quick to give: whoever asks again at once asks no more often than this allows."""
+    async with turns.of(STRANGERS):
+        await asyncio.sleep(_STRANGERS_SECONDS)

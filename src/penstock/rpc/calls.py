@@ -28,7 +28,7 @@ from penstock.kernel.shares import ON_BEHALF_OF
 from penstock.kernel.telemetry import bound, continued
 from penstock.kernel.telemetry.request_ids import request_id
 from penstock.kernel.trusted_peers import TrustedPeers, peer_of_grpc
-from penstock.kernel.turns import LONGEST_SECONDS
+from penstock.kernel.turns import LONGEST_SECONDS, wait_as_stranger
 from penstock.rpc import metrics
 from penstock.rpc.messages import NoMessage, read_message
 from penstock.rpc.metadata import Metadata, caller_of
@@ -95,12 +95,13 @@ class Calls:
         limit = asyncio.timeout(context.time_remaining())
         try:
             async with limit:
-                caller = await self._known(metadata, method)
+                caller = await self._known(metadata)
                 merchant_id = caller.merchant_id
                 with self._one_of(merchant_id), self._trusting(context.peer(), merchant_id):
-                    async with self.parts.turns.of(merchant_id) as turn:
+                    async with self.parts.turns.of(merchant_id, is_paced=True) as turn:
                         turn.give_after(LONGEST_SECONDS)
                         await self.parts.limits.one_call(merchant_id)
+                        require(caller, method.roles)
                         return await method.answer(caller, await _read(method, context))
         except PenstockError as refused:
             return refused
@@ -112,13 +113,16 @@ class Calls:
             log.exception("rpc.failed", method=name)
         return PenstockError(error_codes.INTERNAL_ERROR)
 
-    async def _known(self, metadata: Metadata, method: Method) -> Caller:
+    async def _known(self, metadata: Metadata) -> Caller:
         parts = self.parts
         trusting = parts.settings.runtime.grpc_trust_metadata
-        caller = await caller_of(metadata, parts.identity, trusting=trusting)
+        try:
+            caller = await caller_of(metadata, parts.identity, trusting=trusting)
+        except PenstockError:
+            await wait_as_stranger(parts.turns)
+            raise
         ON_BEHALF_OF.set(caller.merchant_id)
         structlog.contextvars.bind_contextvars(user_id=caller.user_id, merchant_id=caller.merchant_id)
-        require(caller, method.roles)
         return caller
 
     @contextmanager

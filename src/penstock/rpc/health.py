@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
+from penstock.kernel.turns import Turns, wait_as_stranger
 from penstock.rpc.messages import NoMessage, read_message
 
 SERVICE = "grpc.health.v1.Health"
@@ -26,8 +27,9 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 class HealthCalls:
     """The status of some services, and whoever watches it."""
 
-    def __init__(self, services: Iterable[str]) -> None:
+    def __init__(self, services: Iterable[str], turns: Turns) -> None:
         self._services = frozenset(services)
+        self._turns = turns
         self._status = _NOT_SERVING
         self._changed = asyncio.Event()
         self._watchers = 0
@@ -55,6 +57,7 @@ class HealthCalls:
             service = await _service(context)
         finally:
             self._checks -= 1
+        await wait_as_stranger(self._turns)
         if service not in self._services:
             await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service")
         return health_pb2.HealthCheckResponse(status=self._status)

@@ -17,6 +17,7 @@ from penstock.kernel.connections import ConnectionLimiter, limits_of, places_for
 from penstock.kernel.health import Health, HealthStatus
 from penstock.kernel.listening import refuse_taken_port
 from penstock.kernel.runtime import RuntimeSettings
+from penstock.kernel.turns import Turns, wait_as_stranger
 from penstock.rpc.health import SERVICE as HEALTH
 from penstock.rpc.health import HealthCalls
 from penstock.rpc.upload_service import SERVICE, upload_calls
@@ -47,14 +48,14 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 async def serve(parts: Parts, stop: asyncio.Event) -> None:
     """Runs until `stop` is set, then finishes the calls under way within `shutdown_seconds`."""
     runtime = parts.settings.runtime
-    told = HealthCalls(("", SERVICE))
+    told = HealthCalls(("", SERVICE), parts.turns)
     await _tell(told, parts.health)
     # Sockets that share a port share it with another Penstock too: asked just before they are bound, not sooner.
     refuse_taken_port(runtime.host, runtime.grpc_port, "PENSTOCK_GRPC_PORT")
     places = places_for(_SHARE, _PLACES)
     limiter = ConnectionLimiter("grpc", runtime.grpc_port, limits_of(runtime, places))
     services = (upload_calls(parts, limiter.trusted).handlers(), told.handlers())
-    servers = [_server(runtime, services, places) for _ in range(_ACCEPTING)]
+    servers = [_server(runtime, services, places, parts.turns) for _ in range(_ACCEPTING)]
     with limiter.running():
         await _serve(parts, servers, told, stop)
 
@@ -75,14 +76,29 @@ async def _serve(parts: Parts, servers: list[Any], told: HealthCalls, stop: asyn
         await asyncio.gather(*(server.stop(runtime.shutdown_seconds.total_seconds()) for server in servers))
 
 
-def _server(runtime: RuntimeSettings, services: tuple[Any, ...], places: int) -> Any:
+def _server(runtime: RuntimeSettings, services: tuple[Any, ...], places: int, turns: Turns) -> Any:
     options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", places)]
     server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_CONCURRENT)
     server.add_generic_rpc_handlers(services)
     if runtime.grpc_reflection:
         reflection.enable_server_reflection([SERVICE, HEALTH, reflection.SERVICE_NAME], server)
+    server.add_generic_rpc_handlers((_NoSuchMethod(turns),))
     server.add_insecure_port(_address(runtime))
     return server
+
+
+class _NoSuchMethod(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc says nothing of its types
+    """Answers calls of methods that nobody else knows; the last of a server's handlers."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def service(self, handler_call_details: Any) -> Any:  # noqa: ARG002  grpc's signature
+        return grpc.stream_stream_rpc_method_handler(self._refuse)
+
+    async def _refuse(self, _messages: Any, context: Any) -> None:
+        await wait_as_stranger(self._turns)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "there is no such method")
 
 
 async def _watch(told: HealthCalls, parts: Parts) -> None:

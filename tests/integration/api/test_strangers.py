@@ -9,7 +9,7 @@ from tests.integration.api.conftest import until_answers
 from tests.support.edge import bearer, edge_parts
 from tests.support.strangers import are_down_to, ended, strangers
 
-from penstock.api import anonymous
+from penstock.api import entrance
 from penstock.api.server import serve
 from penstock.kernel import listening
 
@@ -86,7 +86,7 @@ class TestConnections:
 
 class TestBodies:
     async def test_too_many_slow_ones_are_refused_and_signed_in_callers_are_not(self, served, monkeypatch):
-        monkeypatch.setattr(anonymous, "MOST", 5)
+        monkeypatch.setattr(entrance, "MOST", 5)
         async with strangers(served, 50, HEAD) as wires, httpx.AsyncClient() as client:
             await are_down_to(wires, 5)
             body = {"url": "http://127.0.0.1:9/hook"}
@@ -97,12 +97,12 @@ class TestBodies:
             assert (junk.status_code, junk.headers["retry-after"]) == (503, "1")
 
     async def test_a_new_one_takes_the_place_of_the_oldest_that_had_its_time(self, served, monkeypatch):
-        monkeypatch.setattr(anonymous, "MOST", 2)
+        monkeypatch.setattr(entrance, "MOST", 2)
         async with strangers(served, 2, HEAD) as wires, httpx.AsyncClient() as client:
             async with asyncio.timeout(5):
                 while (await client.post(f"{served}/api/v1/session", json={"code": "x"})).status_code != 503:
                     await asyncio.sleep(0.02)
-            monkeypatch.setattr(anonymous, "SECONDS_TO_SEND", 0.0)
+            monkeypatch.setattr(entrance, "SECONDS_TO_SEND", 0.0)
             assert (await client.post(f"{served}/api/v1/session", json={"code": "x"})).status_code == 401
             await are_down_to(wires, 1)
 

@@ -8,6 +8,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.support.edge import bearer
 from tests.support.rpc import Phone, refused, running
 
+from penstock.kernel.turns import STRANGERS
 from penstock.rpc import calls, health, messages
 
 INIT = "/video.v1.UploadService/InitResumableUpload"
@@ -69,6 +70,23 @@ class TestTurns:
             held[0].give()
             await waiting
             held[1].give()
+
+    async def test_strangers_are_together_like_one_merchant(self, parts):
+        held = [parts.turns.of(STRANGERS) for _ in range(2)]
+        async with running(parts) as (channel, _):
+            for each in held:
+                await each.take()
+            waiting = [
+                Phone(channel, authorization="Bearer no").init(),
+                channel.unary_unary("/nobody.Knows/This")(b""),
+                health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()),
+            ]
+            await Phone(channel).init()
+            assert not any(each.done() for each in waiting)
+            for each in held:
+                each.give()
+            codes = [await each.code() for each in waiting]
+        assert codes == [grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.OK]
 
 
 class TestAMessageThatNeverComes:

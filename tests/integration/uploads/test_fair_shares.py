@@ -73,7 +73,7 @@ class TestSending:
 
         async with uploads.turns.of(MODEST.merchant_id):
             await asyncio.gather(*(send() for _ in range(10)))
-        assert most == 2
+        assert most <= 2
 
 
 class TestTurns:
@@ -87,7 +87,7 @@ class TestTurns:
         async with asyncio.timeout(1), turns.of("m-modest"):
             for each in many[:32]:
                 each.give()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.1)
             assert sum(each.done() for each in taken) == 32 + 2
         clock.advance(2)
         many[32].give()
