@@ -129,8 +129,8 @@ class HarvestDesk:
                         sections.pagination.initial_token, sections.pagination.initial_url)  # fmt: skip
         context = Context(now=self.clock.now(), span=span, page=page, params=spec.params)
 
-        def total(answer: Answer) -> int:
-            return reader.count(answer.body)
+        async def total(answer: Answer) -> int:
+            return await reader.count_aside(answer.body)
 
         order = Order(
             spec=spec, sections=sections, request=render(sections, context), task="estimate",

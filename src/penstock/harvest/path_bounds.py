@@ -2,9 +2,9 @@
 
 JSONPath and XPath can say more than that: `a/following-sibling::*` takes 15 s in an answer of 4,000 elements and eight
 times that in one of twice the size, `$..*..*..*` goes over values again and again, and neither library can be stopped
-at a limit. So a path searches the depth once and at its beginning, a condition looks downwards, and an item's path
-begins at the item. Patterns in JSONPath run in RE2. Still more than linear, and allowed: an XPath union, which compares
-its results with each other.
+at a limit. So a path searches the depth once and at its beginning and only leads downwards, a condition compares with
+one value, and an item's path begins at the item. Patterns in JSONPath run in RE2. The branches of an XPath union are
+followed one by one (`xpath_branches`): the library's own union compares all results with each other.
 """
 
 import re
@@ -25,8 +25,17 @@ _XPATH = re.compile(
     r"|(?P<axis>[\w.\-]+\s*::)|(?P<name>[^\W\d][\w.\-]*(?::[^\W\d][\w.\-]*|:\*)?)|(?P<sign>//|\.\.|!=|<=|>=|.)",
     re.DOTALL,
 )
-_DOWNWARDS = frozenset({"child", "attribute", "self", "namespace"})
+_DOWNWARDS = frozenset({"child", "attribute", "self"})
 _OPERATORS = frozenset({"and", "or", "div", "mod"})
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_NODE_TESTS = frozenset({"text", "node", "comment", "processing-instruction"})
+_OF_ONE_VALUE = frozenset(
+    {
+        "string", "concat", "starts-with", "contains", "substring", "substring-before", "substring-after",
+        "string-length", "normalize-space", "translate", "boolean", "not", "true", "false", "lang", "number", "sum",
+        "floor", "ceiling", "round", "count", "position", "last", "name", "local-name", "namespace-uri",
+    }
+)  # fmt: skip
 _TOO_LONG = Sentence(zh=f"路径最多 {_LONGEST} 个字符", en=f"a path has at most {_LONGEST} characters")
 _DEPTH_ONCE = Sentence(
     zh="路径只能在开头搜索一次所有层级（..、//），请写出中间的名称",
@@ -42,6 +51,17 @@ _AXIS = Sentence(
 _SELECTORS = Sentence(
     zh=f"方括号内的选择器过多（合计最多 {_MOST_SELECTORS}）", en=f"brackets select more than {_MOST_SELECTORS} ways"
 )
+_UPWARDS = Sentence(zh="XPath 只能向下：不能用 ..", en="an XPath only leads downwards: no ..")
+_COMPARED = Sentence(
+    zh="比较（=、!=、<、>）的一侧必须是文本、数字或返回单个值的函数，例如 string(b)",
+    en="one side of a comparison (=, !=, <, >) is a text, a number or a function of one value, such as string(b)",
+)
+_UNION = Sentence(
+    zh=f"并集（|）只能连接完整路径，如 a | b 或 (a | b)/c，最多 {_MOST_SELECTORS} 个；条件内请用 or，函数内请分开写",
+    en=f"a union (|) joins whole paths, as in a | b or (a | b)/c, {_MOST_SELECTORS} at the most: in a condition write "
+    "or, in a function one path",
+)
+_ID = Sentence(zh="不支持函数 id()", en="the function id() is not allowed")
 _ABSOLUTE = Sentence(
     zh="该路径从条目开始，不能以 / 开头", en="this path begins at the item: it must not begin with /"
 )  # fmt: skip
@@ -97,32 +117,149 @@ def jsonpath_beyond_bounds(text: str, segments: tuple[Any, ...]) -> Sentence | N
     return None
 
 
+_Token = tuple[str, str]  # its kind and its text
+_START: _Token = ("sign", "(")
+
+
 def xpath_beyond_bounds(text: str, *, of_item: bool) -> Sentence | None:
     """`of_item`: the path is followed from each item, not once from the root."""
     if len(text) > _LONGEST:
         return _TOO_LONG
-    found = [(each.lastgroup or "", each[0]) for each in _XPATH.finditer(text) if each.lastgroup != "blank"]
+    found = _tokens(text)
     depth = 0
     for at, (kind, piece) in enumerate(found):
-        before = found[at - 1] if at else ("sign", "(")
         depth += (piece == "[") - (piece == "]") if kind == "sign" else 0
         if kind == "axis" and piece.rstrip(": \t\r\n") not in _DOWNWARDS:
             return _AXIS
-        if kind != "sign" or piece not in {"/", "//", ".."}:
+        if kind == "name" and piece == "id" and found[at + 1 : at + 2] == [("sign", "(")]:
+            return _ID
+        if kind != "sign":
             continue
-        is_first = _begins_path(before)
-        if depth > 0 and (piece != "/" or is_first):
-            return _IN_CONDITION
-        if piece == "//" and not (is_first or (before[1] == "." and _begins_path(found[at - 2] if at > 1 else None))):
-            return _DEPTH_ONCE
-        if of_item and piece != ".." and is_first:
-            return _ABSOLUTE
-    return None
+        if piece in {"/", "//", ".."} and (beyond := _step_beyond(found, at, depth, of_item=of_item)):
+            return beyond
+        if piece in _COMPARISONS and not (_ends_in_one_value(found, at - 1) or _begins_one_value(found, at + 1)):
+            return _COMPARED
+    branches = _branches(found)
+    return None if branches is not None and len(branches) <= _MOST_SELECTORS else _UNION
 
 
-def _begins_path(before: tuple[str, str] | None) -> bool:
+def xpath_branches(text: str) -> list[str]:
+    """The paths that a union joins; of any other expression itself. `text` is within the bounds."""
+    branches = _branches(_tokens(text))
+    return [text] if not branches or len(branches) == 1 else [_written(branch) for branch in branches]
+
+
+def _tokens(text: str) -> list[_Token]:
+    return [(each.lastgroup or "", each[0]) for each in _XPATH.finditer(text) if each.lastgroup != "blank"]
+
+
+def _written(tokens: list[_Token]) -> str:
+    """Names that follow each other would become one."""
+    return " ".join(piece for _, piece in tokens)
+
+
+def _step_beyond(found: list[_Token], at: int, depth: int, *, of_item: bool) -> Sentence | None:
+    piece = found[at][1]
+    before = found[at - 1] if at else _START
+    is_first = _begins_path(before)
+    if depth > 0 and (piece != "/" or is_first):
+        return _IN_CONDITION
+    if piece == "..":
+        return _UPWARDS
+    if piece == "//" and not (is_first or (before[1] == "." and _begins_path(found[at - 2] if at > 1 else None))):
+        return _DEPTH_ONCE
+    return _ABSOLUTE if of_item and is_first else None
+
+
+def _begins_path(before: _Token | None) -> bool:
     """Whether a path begins after this piece."""
     if before is None:
         return True
     kind, piece = before
     return (kind == "sign" and piece not in {")", "]", ".", "..", "*", "/", "//"}) or piece in _OPERATORS
+
+
+def _begins_one_value(found: list[_Token], at: int) -> bool:
+    """Whether a text, a number or a call of a function of one value begins here."""
+    kind, piece = found[at] if at < len(found) else _START
+    if kind in {"text", "number"} or (kind, piece) == ("sign", "-"):
+        return True
+    return kind == "name" and piece in _OF_ONE_VALUE and found[at + 1 : at + 2] == [("sign", "(")]
+
+
+def _ends_in_one_value(found: list[_Token], at: int) -> bool:
+    kind, piece = found[at] if at >= 0 else _START
+    if kind in {"text", "number"}:
+        return True
+    if (kind, piece) != ("sign", ")"):
+        return False
+    depth = 0
+    while at >= 0:
+        depth += _opens(found[at], ")") - _opens(found[at], "(")
+        if depth == 0:
+            return at > 0 and _begins_one_value(found, at - 1)
+        at -= 1
+    return False
+
+
+def _opens(token: _Token, signs: str) -> bool:
+    return token[0] == "sign" and token[1] in signs
+
+
+def _branches(found: list[_Token]) -> list[list[_Token]] | None:
+    """The branches of unions at the top or in parentheses that a path begins with; None: a union is elsewhere."""
+    if ("sign", "|") not in found:
+        return [found]
+    pieces: list[list[_Token]] = [[]]
+    depth = 0
+    for token in found:
+        depth += _opens(token, "([") - _opens(token, ")]")
+        if depth == 0 and token == ("sign", "|"):
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    all_of_them: list[list[_Token]] = []
+    for piece in pieces:
+        if not _is_path(piece):
+            return None
+        end = _end_of_group(piece)
+        inner, rest = _branches(piece[1:end]), piece[end + 1 :]
+        if ("sign", "|") not in piece:
+            all_of_them.append(piece)
+        elif not end or inner is None or ("sign", "|") in rest or (rest and rest[0] != ("sign", "/")):
+            return None
+        else:
+            all_of_them += [[*branch, *rest] for branch in inner]
+    return all_of_them
+
+
+def _end_of_group(piece: list[_Token]) -> int:
+    """Where the parenthesis closes with which the piece begins; 0: it begins with none."""
+    depth = 0
+    for at, token in enumerate(piece):
+        depth += _opens(token, "(") - _opens(token, ")")
+        if depth == 0:
+            return at
+    return 0
+
+
+def _is_path(piece: list[_Token]) -> bool:
+    """Whether it is one path, in parentheses at its beginning or not: no operator and no function at its top."""
+    depth = 0
+    before: _Token | None = None
+    for token in piece:
+        if depth == 0 and not _may_follow(before, token):
+            return False
+        depth += _opens(token, "([") - _opens(token, ")]")
+        before = token
+    return bool(piece) and depth == 0
+
+
+def _may_follow(before: _Token | None, token: _Token) -> bool:
+    kind, text = token
+    is_after_step = before is not None and not _opens(before, "/@") and before[0] != "axis" and before[1] != "//"
+    if kind == "sign" and text == "(":
+        return before is None or (before[0] == "name" and before[1] in _NODE_TESTS)
+    if kind == "name" or (kind == "sign" and text in {"*", "@", "."}) or kind == "axis":
+        return not is_after_step
+    return kind == "sign" and text in {"/", "//", "[", "]", ")"}

@@ -11,6 +11,9 @@ from weakref import WeakValueDictionary
 
 _UNICAST, _OVER_IPV4 = ipaddress.IPv6Network("2000::/3"), ipaddress.IPv6Network("2002::/16")
 _TO_IPV4 = ipaddress.IPv6Network("64:ff9b::/96")  # how a network without IPv4 reaches it
+_NOT_PUBLIC = tuple(  # `is_global` takes these for public: documentation, a dummy address, a cloud's own services
+    ipaddress.ip_network(each) for each in ("3fff::/20", "192.0.0.0/24", "168.63.129.16/32")
+)
 _LOOKING_UP = ThreadPoolExecutor(32, thread_name_prefix="names")
 
 
@@ -30,7 +33,7 @@ def is_public(text: str) -> bool:
             return is_public(str(ipaddress.IPv4Address(address.packed[-4:])))
         if address not in _UNICAST or address in _OVER_IPV4:
             return False
-    return address.is_global and not address.is_multicast
+    return address.is_global and not address.is_multicast and not any(address in each for each in _NOT_PUBLIC)
 
 
 def share_of(merchant_id: str) -> asyncio.Semaphore:

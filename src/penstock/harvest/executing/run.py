@@ -203,8 +203,8 @@ class TaskRun:
             now=self._tools.clock.now(),
         )
 
-        def read(answer: Answer) -> Page:
-            page = reader.read(answer.body, span=ask.span, asked=ask.ids)
+        async def read(answer: Answer) -> Page:
+            page = await reader.read_aside(answer.body, span=ask.span, asked=ask.ids)
             if page.next_url:  # some sources write the caller's key into it
                 page.next_url = public_url(sections, page.next_url)
             return page

@@ -4,8 +4,10 @@ Invariant: `Reader.read` raises nothing but PenstockError, whatever bytes it is 
 never keeps the others of its page from being some.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.harvest.page import Page
 from penstock.harvest.reading.json_pages import JsonPages
@@ -20,11 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader"]
 
+T = TypeVar("T")
+_AT_ONCE = 65_536  # bytes that are read in a few milliseconds, which the event loop can spare
+_THREADS = ThreadPoolExecutor(4, thread_name_prefix="answers")
+
 
 class Reader:
     """Reads the answers of one endpoint. Built once for each snapshot: paths are compiled here, not page by page."""
 
     def __init__(self, sections: Sections, *, ids_only: bool = False) -> None:
+        self._sections, self._ids_only = sections, ids_only
+        self._idle: list[Reader] = []  # for threads: a compiled XPath lets one of them in at a time
         rules = Rules(sections, ids_only=ids_only)
         _check_complete(sections, rules)
         self._pages: XmlPages | JsonPages = _xml_pages(sections, rules) or JsonPages(sections, rules)
@@ -36,6 +44,28 @@ class Reader:
     def count(self, body: bytes) -> int:
         """The total alone, from an answer that need not hold items. An error that means "no results" counts as 0."""
         return self._pages.count(body)
+
+    async def read_aside(self, body: bytes, *, span: Span | None = None, asked: Sequence[str] = ()) -> Page:
+        """As `read`; a large answer is read in a thread, so that others on the event loop do not wait for it."""
+        return await self._aside(len(body), lambda reader: reader.read(body, span=span, asked=asked))
+
+    async def count_aside(self, body: bytes) -> int:
+        return await self._aside(len(body), lambda reader: reader.count(body))
+
+    async def _aside(self, size: int, work: Callable[["Reader"], T]) -> T:
+        if size <= _AT_ONCE:
+            return work(self)
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, self._lend, work)
+
+    def _lend(self, work: Callable[["Reader"], T]) -> T:
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            reader = Reader(self._sections, ids_only=self._ids_only)
+        try:
+            return work(reader)
+        finally:
+            self._idle.append(reader)
 
 
 def _xml_pages(sections: Sections, rules: Rules) -> "XmlPages | None":

@@ -60,7 +60,7 @@ class JsonPages:
 
     def read(self, body: bytes, span: Span | None, asked: Sequence[str]) -> Page:
         answer = self._as_utf8(body)
-        columns = Columns(self._rules, span)
+        columns = Columns(self._rules, span, len(body))
         marker: bytes | None = None
         try:
             found, raws = self._envelope(answer)

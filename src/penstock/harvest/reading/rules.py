@@ -6,6 +6,7 @@ window; never twice, and never without a trace of the first two.
 """
 
 import re
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,8 @@ SAMPLE_BYTES = 1024
 # A key of the table of records: PostgreSQL's index takes rows of 2,704 bytes, names of source and endpoint included.
 ID_BYTES = 1500
 _SEARCHED = 4096  # characters; no id and no error needs more
+_MOST_BYTES = 256 * 1024 * 1024  # of the items of one answer, or twice its size
+_MOST_CPU_SECONDS = 60
 _YES = {"true", "1", "yes", "y"}
 _NO = {"false", "0", "no", "n"}
 
@@ -97,9 +100,15 @@ class Rules:
 
 
 class Columns:
-    """One page in the making."""
+    """One page in the making.
 
-    def __init__(self, rules: Rules, span: Span | None) -> None:
+    Items may lie in each other, or take over what the whole answer declares: a small answer can make large ones. So
+    their bytes and the CPU time that they take are limited.
+    """
+
+    def __init__(self, rules: Rules, span: Span | None, size: int = 0) -> None:
+        """`size`: of the answer, in bytes."""
+        self._most_bytes = max(_MOST_BYTES, 2 * size)
         self.page = Page(
             versions=[] if rules.has_version else None,
             deleted=[] if rules.has_deleted else None,
@@ -109,9 +118,12 @@ class Columns:
         self.span = span if rules.filters else None
         self.fixed_time = rules.window_time(span) if rules.by_window and not rules.ids_only else None
         self._dropped: list[str] = []
+        self._items = self._bytes = 0
+        self._until = time.thread_time() + _MOST_CPU_SECONDS
 
     def add(self, provider_id: str, updated: datetime | None, body: bytes) -> bool:
         """False: it lies outside of the window and is dropped, and nothing more of it may be added."""
+        self._spend(len(body))
         if self.span and updated is not None and not self.span.start <= updated < self.span.end:
             self._dropped.append(provider_id)
             return False
@@ -129,11 +141,24 @@ class Columns:
         if page.deleted is not None:
             page.deleted.append(deleted)
         if page.fields is not None:
+            self._spend(len(fields or b""))
             page.fields.append(fields or b"{}")
 
     def fault(self, item_no: int, fault: ItemFault, body: bytes) -> None:
+        self._spend(len(body))
         found = Fault(item_no, fault.kind, fault.reason, body[:SAMPLE_BYTES], fault.provider_id)
         self.page.faults.append(found)
+
+    def _spend(self, size: int) -> None:
+        self._items += 1
+        self._bytes += size
+        if self._bytes > self._most_bytes:
+            reason = f"its items are larger than {self._most_bytes} bytes in all"
+        elif self._items % 256 == 0 and time.thread_time() > self._until:
+            reason = f"it takes more than {_MOST_CPU_SECONDS} s of CPU time to read"
+        else:
+            return
+        raise PenstockError(error_codes.SOURCE_ANSWER_INVALID, reason=reason)
 
     def finish(self, served: int, asked: Sequence[str]) -> Page:
         """Ids that were asked for and are not mentioned at all are faults too, numbered after the items."""

@@ -45,7 +45,7 @@ class XmlPages:
 
     def read(self, body: bytes, span: Span | None, asked: Sequence[str]) -> Page:
         root = self._parse(body)
-        columns = Columns(self._rules, span)
+        columns = Columns(self._rules, span, len(body))
         if self._is_empty_by_error(root):
             return columns.finish(0, asked)
         elements = self._elements(root, body)

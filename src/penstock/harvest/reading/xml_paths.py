@@ -5,17 +5,19 @@ Invariant: an unprefixed name has no namespace, as XPath says; a prefix must be 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from lxml import etree
 
-from penstock.harvest.path_bounds import xpath_beyond_bounds
+from penstock.harvest.path_bounds import xpath_beyond_bounds, xpath_branches
 from penstock.harvest.reading.paths import path_problem
 
 _NAME = r"(?:[A-Za-z_][\w.\-]*:)?[A-Za-z_][\w.\-]*"
 _SIMPLE = re.compile(rf"(?:\./)?({_NAME}(?:/{_NAME})*)(?:/@({_NAME}))?")
 _ATTRIBUTE = re.compile(rf"(?:\./)?@({_NAME})")
 _OF_ITEMS = frozenset({"idPath", "updatedAtPath", "versionPath", "deletedPath", "outputFields"})
+_MOST_TAGS = 8  # with more of them it is quicker to look at every element
 _string_value = etree.XPath("string()", smart_strings=False)
 
 
@@ -26,8 +28,12 @@ class XmlPath:
         if beyond := xpath_beyond_bounds(text, of_item=key in _OF_ITEMS):
             raise path_problem(key, text, beyond.en)
         try:  # without `regexp` a namespace would bring Python's own engine for patterns, which may not end
-            self._xpath = etree.XPath(text, namespaces=namespaces or None, smart_strings=False, regexp=False)
-            self._xpath(etree.Element("probe"))  # unknown prefixes and functions show only when a path is used
+            self._branches = [
+                etree.XPath(branch, namespaces=namespaces or None, smart_strings=False, regexp=False)
+                for branch in xpath_branches(text)
+            ]
+            for branch in self._branches:  # unknown prefixes and functions show only when a path is used
+                branch(etree.Element("probe"))
         except (etree.XPathError, ValueError) as error:
             raise path_problem(key, text, str(error)) from error
         self._steps: str | None = None
@@ -39,7 +45,9 @@ class XmlPath:
             self._steps, self._attribute = ".", _expanded(match[1], namespaces)
 
     def find_all(self, element: Any) -> list[Any]:
-        found = self._xpath(element)
+        if len(self._branches) > 1:
+            return _joined(element, [found for branch in self._branches if (found := branch(element))])
+        found = self._branches[0](element)
         return found if isinstance(found, list) else [found]
 
     def first(self, element: Any) -> Any:
@@ -55,6 +63,22 @@ class XmlPath:
     def first_text(self, element: Any) -> str | None:
         found = self.first(element)
         return None if found is None else text_of(found)
+
+
+def _joined(element: Any, lists: Sequence[list[Any]]) -> list[Any]:
+    """Elements once each and in the order of the document, in one walk over it; then texts, branch by branch."""
+    if len(lists) <= 1:
+        return lists[0] if lists else []
+    wanted = {node: None for found in lists for node in found if not isinstance(node, str)}
+    texts = [text for found in lists for text in found if isinstance(text, str)]
+    tags = {node.tag for node in wanted}
+    ordered: list[Any] = []
+    for node in element.iter(*tags) if len(tags) <= _MOST_TAGS else element.iter():
+        if len(ordered) == len(wanted):
+            break
+        if node in wanted:
+            ordered.append(node)
+    return ordered + texts
 
 
 def _expanded(name: str, namespaces: dict[str, str]) -> str:
