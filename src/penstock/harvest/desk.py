@@ -132,7 +132,7 @@ class HarvestDesk:
         async def total(answer: Answer) -> int:
             return await reader.count_aside(answer.body)
 
-        order = Order(
+        order: Order[int] = Order(
             spec=spec, sections=sections, request=render(sections, context), task="estimate",
             correlation_id=f"estimate-{spec.provenance_code}", operation=spec.operation, read=total,
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """Every way in which a source leads from page to page, read by real executors: what is stored is what is there."""
 
+import threading
 from datetime import timedelta
 from email.utils import format_datetime
 
@@ -9,6 +10,7 @@ from tests.standins.tokens import Tokens
 from tests.standins.wire import as_json
 from tests.support.harvesting import CALM, past, written
 
+from penstock.harvest.reading import Reader
 from penstock.harvest.spec import Operation
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -56,6 +58,27 @@ class TestEveryKind:
             await here.harvest(since=made.start, until=made.end + timedelta(hours=12))
             assert await here.stored() == here.served()
             assert here.api.counts.total == 1  # a full page, and no second question
+
+
+class TestLargeAnswers:
+    async def test_they_are_read_off_the_event_loop(self, beside, monkeypatch):
+        """Leases are renewed on it, and other sources are read."""
+        is_on_loop = set()
+        read = Reader.read
+
+        def noted(self, body, **kwargs):
+            if len(body) > 65_536:
+                is_on_loop.add(threading.current_thread() is threading.main_thread())
+            return read(self, body, **kwargs)
+
+        monkeypatch.setattr(Reader, "read", noted)
+        made = Library(1_000, days=0.5, seed=3, habits=CALM)
+        made.now = made.end + timedelta(days=1)
+        document = written("offset", pagination={"pageSize": 700})
+        async with beside("generic", made, document=document) as here:
+            await here.harvest(since=made.start, until=made.end + timedelta(hours=12))
+            assert await here.stored() == here.served()
+        assert is_on_loop == {False}
 
 
 class TestLimits:

@@ -209,7 +209,7 @@ class TaskRun:
                 page.next_url = public_url(sections, page.next_url)
             return page
 
-        order = Order(
+        order: Order[Page] = Order(
             spec=spec, sections=sections, request=render(sections, context), task=str(work.held.task_id),
             correlation_id=f"ing-{work.held.run_id}-{self._batch_no + 1}", operation=spec.operation, read=read,
         )  # fmt: skip
