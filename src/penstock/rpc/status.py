@@ -28,6 +28,7 @@ BY_CODE: Mapping[ErrorCode, grpc.StatusCode] = {
     error_codes.TOKEN_MISSING: grpc.StatusCode.UNAUTHENTICATED,
     error_codes.TOKEN_INVALID: grpc.StatusCode.UNAUTHENTICATED,
     error_codes.RATE_LIMITED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    error_codes.UPLOAD_SLOTS_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
     error_codes.DIRECT_UPLOAD_DIFFERS: grpc.StatusCode.ALREADY_EXISTS,
     error_codes.STATE_CHANGED: grpc.StatusCode.ABORTED,
     error_codes.DIRECT_UPLOADS_OFF: grpc.StatusCode.FAILED_PRECONDITION,  # trying again would be in vain

@@ -54,6 +54,15 @@ class TestAnnouncing:
         assert (told["status"], told["already_completed"]) == ("pending", False)
         assert answer.headers["cache-control"] == "no-store"
 
+    async def test_a_merchant_with_too_much_open_is_refused_until_some_has_come(self, server, parts):
+        largest = int(parts.direct.settings.open_bytes_per_merchant)
+        for number in range(largest // (1 << 31)):
+            answer = await announced(server, size_bytes=1 << 31, content_md5_hex=md5_of(str(number).encode()))
+            assert answer.status_code == 200
+        full = await announced(server)
+        assert code(full) == (429, "UPLOAD_SLOTS_FULL")
+        assert full.headers["retry-after"] == "60"
+
     async def test_a_size_that_is_not_known_may_be_as_large_as_its_type(self, server, parts):
         told = (await announced(server, size_bytes=0)).json()
         largest = int(parts.direct.settings.policy_for("video/mp4").largest)

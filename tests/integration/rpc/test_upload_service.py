@@ -71,6 +71,16 @@ class TestUploads:
         assert (again.already_completed, again.resumable_init_url) == (True, "")
         assert (again.upload_id, again.object_name) == (told.upload_id, told.object_name)
 
+    async def test_a_merchant_with_too_much_open_is_told_what_to_do(self, phone, parts):
+        largest = int(parts.direct.settings.open_bytes_per_merchant)
+        for number in range(largest // (1 << 31)):
+            await phone.init(size_bytes=1 << 31, content_md5_hex=md5_of(str(number).encode()))
+        full = await refused(phone.with_(accept_language="zh").init())
+        assert (full.code, full.reason) == (Code.RESOURCE_EXHAUSTED, "UPLOAD_SLOTS_FULL")
+        assert full.details["ErrorInfo"].metadata["remedy"] == "请先完成、提交或取消部分已有的上传"
+        assert full.details["ErrorInfo"].metadata["held_bytes"] == str(largest)
+        assert full.details["RetryInfo"].retry_delay.seconds == 60
+
     async def test_what_is_not_known_is_left_out(self, phone):
         assert (await phone.init(size_bytes=0, duration_seconds=0)).resumable_init_url
 

@@ -38,6 +38,7 @@ _REFUSALS = (
     error_codes.FILE_SIZE_EXCEEDED,
     error_codes.VIDEO_TOO_LONG,
     error_codes.DIRECT_UPLOAD_DIFFERS,
+    error_codes.UPLOAD_SLOTS_FULL,
     error_codes.VIDEO_NOT_FOUND,
     error_codes.VIDEO_TAKEN,
     error_codes.STATE_CHANGED,

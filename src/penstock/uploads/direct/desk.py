@@ -15,7 +15,7 @@ from penstock.kernel.errors import Kind, PenstockError
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.queue import Queue
 from penstock.kernel.redis import RedisTrouble
-from penstock.uploads.direct import store
+from penstock.uploads.direct import quota, store
 from penstock.uploads.direct.ports import Bucket
 from penstock.uploads.direct.settings import DirectSettings
 
@@ -46,7 +46,8 @@ class DirectDesk:
 
     @cached_property
     def beginning(self) -> Entering:
-        return store.beginning(self.database, self.settings.look_after + self.settings.signed_url_ttl_seconds)
+        look_after = self.settings.look_after + self.settings.signed_url_ttl_seconds
+        return store.beginning(self.database, look_after, quota.limits(self.settings))
 
     async def wake(self) -> None:
         """Something is due now. Workers look for themselves every second: a wake-up that is lost costs no more."""

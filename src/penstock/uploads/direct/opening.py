@@ -16,7 +16,7 @@ from penstock.kernel.db import Tx, server_time
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import Caller
 from penstock.kernel.statemachine import Step, move
-from penstock.uploads.direct import metrics, store
+from penstock.uploads.direct import metrics, quota, store
 from penstock.uploads.direct.aside import clear_the_way
 from penstock.uploads.direct.desk import DirectDesk
 from penstock.uploads.direct.finishing import most_bytes
@@ -125,11 +125,14 @@ def as_uuid(value: str) -> UUID | None:
 
 
 async def _row_for(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any]:
+    is_alone = values["video_id"] is not None
     for _ in range(_TRIES):
-        if (row := await _begin(desk, caller, values)) is not None:
+        begin = _begin_alone(desk, caller, values) if is_alone else desk.beginning.enter(store.new_upload(values))
+        if (row := await begin) is not None:
             return row
         known = await desk.commits.run(*store.of_content_query(values["user_id"], values["content_md5"]))
-        if known is None:  # an upload that is gone
+        if known is None:  # an upload that is gone, or there was no room for all that came together
+            is_alone = True
             continue
         _same_or_differs(known, values)
         if (row := await _go_on(desk, caller, known, values)) is not None:
@@ -137,15 +140,18 @@ async def _row_for(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> 
     raise PenstockError(error_codes.STATE_CHANGED, entity="direct_upload", upload_id=str(values["upload_id"]))
 
 
-async def _begin(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any] | None:
-    """The row, made now; None: this user has announced this content before."""
-    if values["video_id"] is None:
-        return await desk.beginning.enter(store.new_upload(values))
+async def _begin_alone(desk: DirectDesk, caller: Caller, values: dict[str, Any]) -> dict[str, Any] | None:
+    """The row, made now; None: this user has announced this content before. UPLOAD_SLOTS_FULL undoes the binding."""
+    content = values["user_id"], values["content_md5"]
     async with desk.database.transaction() as tx:
-        if await store.of_content(tx, values["user_id"], values["content_md5"]) is not None:
+        if await store.of_content(tx, *content) is not None:
             return None
-        await _bind(tx, caller, values)
-        return await desk.beginning.enter_in(tx, store.new_upload(values))
+        if values["video_id"] is not None:
+            await _bind(tx, caller, values)
+        made = await desk.beginning.enter_in(tx, store.new_upload(values))
+        if made is None and await store.of_content(tx, *content) is None:
+            await quota.check_room(tx, desk.settings, values)
+        return made
 
 
 def _values(desk: DirectDesk, caller: Caller, wish: Wish, checked: tuple[Policy, str, UUID | None]) -> dict[str, Any]:
@@ -248,6 +254,7 @@ async def _reopen(
         locked = await store.lock(tx, known["upload_id"])
         if locked is None or locked["status"] != DirectStatus.FAILED or locked["aside_generation"] is not None:
             return None
+        await quota.check_room(tx, desk.settings, values)
         now = await server_time(tx)
         kept = ("bucket", "object_name", "original_filename", "content_type", "expected_size", "policy",
                 "declared_seconds")  # fmt: skip

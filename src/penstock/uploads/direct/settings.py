@@ -68,6 +68,14 @@ class DirectSettings(SettingsGroup):
     late_days: timedelta = Field(
         timedelta(days=1), ge=timedelta(0), description="How much later than that an upload is given up"
     )
+    open_per_merchant: PositiveInt = Field(
+        10_000, description="Uploads that a merchant may have open: not complete, not failed, not given up"
+    )
+    open_bytes_per_merchant: ByteSize = Field(
+        ByteSize(256 * GiB),
+        gt=0,
+        description="What they may announce together; one without a size counts as the largest file that is taken",
+    )
     policies: tuple[Policy, ...] = Field(
         (VIDEO_POLICY, PDF_POLICY), min_length=1, description="What is taken and what becomes of it, as JSON"
     )

@@ -12,15 +12,17 @@ from penstock.kernel.entering import Entering, Newcomer, newcomer
 from penstock.kernel.errors import ErrorCode, PenstockError
 from penstock.kernel.statemachine import Query, Step, enter_query
 from penstock.uploads.direct.ports import ObjectFacts
+from penstock.uploads.direct.quota import QUEUED_FOR_ROOM
 from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO, DirectStatus, VideoStatus
 
 Row = dict[str, Any]
 
 _BEGIN = (
-    "insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
-    " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, due_at)"
-    " select upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
-    " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, now() + %(look_after)s from given"
+    f"{QUEUED_FOR_ROOM} insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name,"  # noqa: S608
+    " original_filename, content_type, expected_size, content_md5, merchant_id, user_name, policy, declared_seconds,"
+    " due_at) select upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
+    " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, now() + %(look_after)s from queued"
+    " where uploads <= %(most_uploads)s and bytes <= %(most_bytes)s"
     " order by user_id, content_md5"  # so that the crowds of two servers never wait for each other in a circle
     " on conflict do nothing returning *"
 )
@@ -39,9 +41,9 @@ STUCK = (
 _OF_OBJECT = "from catalog.uploads where bucket = %(bucket)s and object_name = %(name)s"
 
 
-def beginning(database: Database, look_after: timedelta) -> Entering:
-    """No row: this user has announced this content before, or the video has another upload."""
-    return Entering(database, DIRECT_UPLOAD, _BEGIN, {"look_after": look_after})
+def beginning(database: Database, look_after: timedelta, limits: Mapping[str, int]) -> Entering:
+    """No row: this user has announced this content before, the video has another upload, or there is no room."""
+    return Entering(database, DIRECT_UPLOAD, _BEGIN, {"look_after": look_after, **limits})
 
 
 def new_upload(values: Mapping[str, Any]) -> Newcomer:
