@@ -7,6 +7,7 @@ back long before we notice that the old one is dead.
 """
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -41,7 +42,9 @@ from penstock.kernel.clock import Clock
 
 log = structlog.get_logger(__name__)
 _KEEP_AT = 1024 * 1024
-_MOST_OF_A_NAME = 16  # a signed address can be used many times: who has one must not fill the disk with sessions
+# A signed address can be used many times: who has one must not fill the disk with sessions, nor with their bytes.
+_MOST_OF_A_NAME = 16
+_MOST_WITH_BYTES = 2
 
 
 class Session:
@@ -53,6 +56,7 @@ class Session:
         self.turn = asyncio.Lock()
         self.body: Body | None = None
         self.is_named = False  # is the data file's name durable?
+        self.last_sent = 0  # rank among all requests that brought bytes; 0: none yet
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +84,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._open: set[str] = set()
         self._of_name: dict[str, dict[str, Session]] = {}  # oldest first
+        self._sendings = itertools.count(1)
 
     def load(self, ended: dict[str, StoredObject]) -> set[str]:
         """From disk. A session whose object is there has ended, whether it could still write that down or not."""
@@ -91,6 +96,7 @@ class Sessions:
                 self._ledger.saw(record.object.generation)
             self._sessions[key] = Session(record)
         for key, session in sorted(self._sessions.items(), key=lambda each: each[1].record.started):
+            session.last_sent = next(self._sendings)
             self._note(key, session)
         return set(self._open)
 
@@ -126,6 +132,8 @@ class Sessions:
 
     async def put(self, session: Session, arriving: Arriving, body: Body) -> int | StoredObject:
         """How many bytes we have now, or the finished object."""
+        if not arriving.only_asks:
+            await self._make_room_for_bytes(session)
         async with self._turn(session, body):
             if session.record.refused:
                 raise Refusal(*session.record.refused)
@@ -187,6 +195,17 @@ class Sessions:
             else:
                 self._drop(session.record.key)
                 await in_thread(self._shelf.remove_session, session.record.key)
+
+    async def _make_room_for_bytes(self, session: Session) -> None:
+        """Forgets which sessions of the object were silent longest, but for the one that sends and one more.
+
+        Before the turn is taken: two that wait for each other's would wait for ever.
+        """
+        session.last_sent = next(self._sendings)
+        same = self._of_name.get(session.record.wish.name, {}).values()
+        sent = sorted((each for each in same if each.is_open and each.last_sent), key=lambda each: each.last_sent)
+        for silent in sent[:-_MOST_WITH_BYTES]:
+            await self.cancel(silent)
 
     def _note(self, key: str, session: Session) -> None:
         self._sessions[key] = session

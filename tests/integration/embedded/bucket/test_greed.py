@@ -29,6 +29,17 @@ class TestManySessions:
         assert [bucket.asked(each).status_code for each in sessions] == [404] + [308] * 16
         assert bucket.asked(other).status_code == 308
 
+    def test_two_of_one_object_hold_bytes_the_third_takes_the_place_of_the_one_that_was_silent_longest(
+        self, bucket, name
+    ):
+        """Or an announced size could be sent sixteen times over."""
+        signed, chunk = bucket.signed(name), bytes(QUANTUM)
+        first, second, third = (bucket.begin_at(signed) for _ in range(3))
+        for session, start in ((first, 0), (second, 0), (first, QUANTUM), (third, 0)):
+            sent = bucket.put(session, chunk, f"bytes {start}-{start + QUANTUM - 1}/*")
+            assert sent.status_code == 308
+        assert [bucket.asked(each).status_code for each in (first, second, third)] == [308, 404, 308]
+
     def test_those_that_were_cancelled_leave_nothing(self, bucket, name):
         before = files(bucket)
         signed = bucket.signed(name)
