@@ -16,7 +16,9 @@ from penstock.embedded.runtime import EmbeddedRuntime, Place, Plan, Program
 from penstock.kernel.runtime import RuntimeSettings
 from penstock.kernel.settings import SettingsFile
 
-_KEPT_WHEN_NAMED = ("PENSTOCK_STORE_URL", "PENSTOCK_JWT_SECRET", "DIRECT_ENDPOINT")
+_KEPT_WHEN_NAMED = (
+    "PENSTOCK_STORE_URL", "PENSTOCK_JWT_SECRET", "DIRECT_ENDPOINT", "DIRECT_OPEN_BYTES_PER_MERCHANT"
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -100,7 +102,7 @@ def programs(place: Place) -> Sequence[Program]:
 
 
 def environment(place: Place) -> dict[str, str]:
-    """Ours, told where the servers are. A store, a secret or an address for phones that the settings name is kept."""
+    """Ours, told where the servers are. A store, secret, address for phones or quota that the settings name is kept."""
     ours = {
         name: value for name, value in place.environment().items() if name not in _KEPT_WHEN_NAMED or not named(name)
     }

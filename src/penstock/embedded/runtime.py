@@ -17,11 +17,13 @@ from penstock.embedded.postgres import EmbeddedPostgres
 from penstock.embedded.redis import EmbeddedRedis
 from penstock.embedded.stopping import Interrupted, StopRequests
 from penstock.embedded.supervisor import Notice, Supervised, Supervisor, What
+from penstock.kernel.disk import free_bytes
 
 POSTGRES, REDIS, MIGRATIONS = "PostgreSQL", "Redis", "migrations"
 BUCKET = "penstock-uploads"
 _SECONDS_TO_RECOVER = 600  # PostgreSQL after a crash, at the worst
 _SECONDS_FOR_CHILDREN = 45
+_LEAST_OPEN_BYTES, _MOST_OPEN_BYTES = 2 << 30, 256 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,18 @@ class Place:
             "BUCKET_PUSH_ISSUER": self.bucket_address,
             "DIRECT_BUCKET_URL": f"gs://{BUCKET}",
             "DIRECT_ENDPOINT": self.bucket_address,
+            "DIRECT_OPEN_BYTES_PER_MERCHANT": str(share_of_disk(free_bytes(self.home.path))),
             "DIRECT_SERVICE_ACCOUNT_FILE": str(self.home.bucket / ACCOUNT_FILE),
             "DIRECT_CALLBACK_AUDIENCE": callback,
             "DIRECT_CALLBACK_EMAIL": PUSHER,
             "DIRECT_CALLBACK_ISSUERS": json.dumps([self.bucket_address]),
             "DIRECT_CALLBACK_JWKS_URL": f"{self.bucket_address}/oauth2/v3/certs",
         }
+
+
+def share_of_disk(free: int) -> int:
+    """What a merchant's open direct uploads may announce: a quarter of what is free, and always one large file."""
+    return min(max(free // 4, _LEAST_OPEN_BYTES), _MOST_OPEN_BYTES)
 
 
 class EmbeddedRuntime:

@@ -19,7 +19,7 @@ from penstock.uploads.direct.settings import DirectSettings
 _RETRY_AFTER_SEC = 60
 
 # Of the rows `given` those that are new, smallest first, each with how many uploads and bytes its merchant has open
-# when all up to it have begun. Locks are taken in the order of merchants, and all of them before the first row is written:
+# when all up to it have begun. Locks are taken in the order of merchants, all of them before the first row is written:
 # nobody waits in a circle. Who gets no row tries again alone: one of the others may have been no new one after all.
 QUEUED_FOR_ROOM = (
     "with fresh as materialized (select distinct on (user_id, content_md5) *,"
