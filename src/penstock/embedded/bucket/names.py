@@ -17,6 +17,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def owner_of(name: str) -> str:
+    """Who uploads an object, as its name tells: that of a direct upload is `folder/user/hash`."""
+    return name.rpartition("/")[0].rpartition("/")[2]
+
+
 def check_type(content_type: str | None) -> str:
     found = (content_type or "").strip()
     if len(found) > _LONGEST_TYPE or not found.isprintable() or not found.isascii():

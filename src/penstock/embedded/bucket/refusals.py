@@ -33,6 +33,10 @@ def session_over() -> Refusal:
     return Refusal(410, "UploadSessionExpired", "The upload session is over: begin a new one.")
 
 
+def too_many(message: str) -> Refusal:
+    return Refusal(429, "TooManyRequests", message)
+
+
 def try_again(message: str) -> Refusal:
     return Refusal(503, "ServiceUnavailable", message)
 

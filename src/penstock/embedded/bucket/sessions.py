@@ -22,6 +22,8 @@ from penstock.embedded.bucket.body import Body, HungUpOn
 from penstock.embedded.bucket.datafile import DataFile
 from penstock.embedded.bucket.faults import Faults
 from penstock.embedded.bucket.ledger import Ledger
+from penstock.embedded.bucket.names import owner_of
+from penstock.embedded.bucket.open_sessions import OpenSessions, Session
 from penstock.embedded.bucket.ranges import QUANTUM, Arriving
 from penstock.embedded.bucket.records import Kind, SessionRecord, StoredObject, Wish, session_key
 from penstock.embedded.bucket.refusals import (
@@ -31,6 +33,7 @@ from penstock.embedded.bucket.refusals import (
     no_such_session,
     session_over,
     too_large,
+    too_many,
     too_small,
     try_again,
 )
@@ -47,31 +50,6 @@ _MOST_OF_A_NAME = 16
 _MOST_WITH_BYTES = 2
 
 
-class Session:
-    """What is known of one session, and who writes to it."""
-
-    def __init__(self, record: SessionRecord) -> None:
-        self.record = record
-        self.file: DataFile | None = None  # between requests it is closed, but its hashes are kept
-        self.turn = asyncio.Lock()
-        self.body: Body | None = None
-        self.is_named = False  # is the data file's name durable?
-        self.last_sent = 0  # rank among all requests that brought bytes; 0: none yet
-
-    @property
-    def is_open(self) -> bool:
-        return self.record.object is None and self.record.refused is None
-
-    @property
-    def worth(self) -> int:
-        """Rank among the sessions of one object: when there are too many, refused ones go first, open ones last."""
-        return 2 if self.is_open else 1 if self.record.object else 0
-
-    def interrupt(self) -> None:
-        if self.body is not None:
-            self.body.hang_up()
-
-
 class Sessions:
     """All sessions of one bucket."""
 
@@ -82,7 +60,7 @@ class Sessions:
         self._clock = clock
         self._faults = faults
         self._sessions: dict[str, Session] = {}
-        self._open: set[str] = set()
+        self._open = OpenSessions(settings.most_sessions, settings.session_share)
         self._of_name: dict[str, dict[str, Session]] = {}  # oldest first
         self._sendings = itertools.count(1)
 
@@ -94,24 +72,25 @@ class Sessions:
                 record = msgspec.structs.replace(record, object=ended[key])
             if record.object:
                 self._ledger.saw(record.object.generation)
-            self._sessions[key] = Session(record)
+            self._sessions[key] = Session(record, self._clock.now(), is_empty=self._shelf.is_empty(key))
         for key, session in sorted(self._sessions.items(), key=lambda each: each[1].record.started):
             session.last_sent = next(self._sendings)
             self._note(key, session)
-        return set(self._open)
+        return self._open.keys()
 
     async def begin(self, kind: Kind, wish: Wish, total: int | None = None) -> str:
         """The secret that names the new session."""
         if total is not None and total > self._settings.largest_object:
             raise too_large(self._settings.largest_object)
-        if len(self._open) >= self._settings.most_sessions:
-            raise Refusal(429, "TooManyRequests", "Too many sessions are open: try again later.")
+        now = self._clock.now()
+        if leaving := self._open.made_way_for(owner_of(wish.name), now):
+            self._drop(leaving.record.key)
         upload_id = secrets.token_urlsafe(48)
-        record = SessionRecord(
-            key=session_key(upload_id), kind=kind, wish=wish, started=self._clock.now(), total=total
-        )  # fmt: skip
-        self._note(record.key, Session(record))  # before anything is waited for: others who begin must count it
+        record = SessionRecord(key=session_key(upload_id), kind=kind, wish=wish, started=now, total=total)
+        self._note(record.key, Session(record, now))  # before anything is waited for: others who begin must count it
         try:
+            if leaving:
+                await self.cancel(leaving)
             await self._make_room(wish.name)
             await in_thread(self._shelf.write_session, record)
         except BaseException:
@@ -119,7 +98,7 @@ class Sessions:
             raise
         if record.key not in self._sessions:  # it was one too many itself, meanwhile
             await in_thread(self._shelf.remove_session, record.key)
-            raise Refusal(429, "TooManyRequests", "Too many sessions of this object were begun at once.")
+            raise too_many("Too many sessions of this object were begun at once.")
         return upload_id
 
     def find(self, upload_id: str) -> Session:
@@ -211,13 +190,13 @@ class Sessions:
         self._sessions[key] = session
         self._of_name.setdefault(session.record.wish.name, {})[key] = session
         if session.is_open:
-            self._open.add(key)
+            self._open.add(session)
 
     def _drop(self, key: str) -> None:
-        self._open.discard(key)
         session = self._sessions.pop(key, None)
         if session is None:
             return
+        self._open.discard(session)
         same = self._of_name[session.record.wish.name]
         del same[key]
         if not same:
@@ -256,6 +235,7 @@ class Sessions:
             session.file = None  # how much came to be written is found out by looking
             raise
         finally:
+            session.is_empty = file.size == 0
             file.close()
 
     def _check_total(self, session: Session, file: DataFile, arriving: Arriving) -> None:
@@ -294,6 +274,7 @@ class Sessions:
         try:
             while piece := await body.next():
                 await inflow.add(piece)
+                session.heard = self._clock.now()
         except HungUpOn:
             raise try_again("The sender was silent for too long, or came again.") from None
         finally:
@@ -339,7 +320,7 @@ class Sessions:
 
     def _settle(self, session: Session, record: SessionRecord) -> None:
         session.record, session.file = record, None
-        self._open.discard(record.key)
+        self._open.discard(session)
         with suppress(OSError):  # it is told by the object's record, or comes to the same end again
             self._shelf.write_session(record)
 

@@ -30,6 +30,7 @@ class BucketSettings(SettingsGroup):
     push_wait_most: timedelta = Field(timedelta(minutes=1), gt=timedelta(0), description="Up to so long between two")
     largest_object: ByteSize = Field(ByteSize(16 * 1024**3), gt=0, description="No object may be larger")
     most_sessions: int = Field(10_000, ge=1, description="Sessions open at the same time")
+    session_share: float = Field(0.1, gt=0, le=1, description="Part of those sessions that one uploader may have")
     session_days: timedelta = Field(timedelta(days=7), gt=timedelta(0), description="How long a session may go on")
     idle_seconds: timedelta = Field(
         timedelta(seconds=60), gt=timedelta(0), description="A sender that is silent for so long is hung up on"

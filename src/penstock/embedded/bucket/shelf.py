@@ -85,6 +85,13 @@ class Shelf:
     def data(self, name: str) -> Path:
         return self._data / name
 
+    def is_empty(self, name: str) -> bool:
+        """Also when there is no such file."""
+        try:
+            return self.data(name).stat().st_size == 0
+        except FileNotFoundError:
+            return True
+
     def share_data(self, name: str) -> str:
         """A second name for the same bytes, which neither owner will ever change."""
         other = self.new_data()

@@ -259,7 +259,7 @@ class TestPreconditions:
 
 @pytest.fixture
 def small(tmp_path):
-    with BucketThread(tmp_path, largest_object=QUANTUM + 10, most_sessions=4) as bucket:
+    with BucketThread(tmp_path, largest_object=QUANTUM + 10, most_sessions=4, session_share=1) as bucket:
         yield bucket
 
 
