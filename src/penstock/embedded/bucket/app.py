@@ -20,7 +20,7 @@ from penstock.embedded.bucket.place import BucketPlace
 from penstock.embedded.bucket.refusals import Refusal, malformed, try_again
 from penstock.embedded.bucket.requests import Answer, Request, Send
 from penstock.embedded.bucket.session_requests import as_json
-from penstock.embedded.bucket.threads import in_thread
+from penstock.embedded.bucket.threads import ITSELF, OwnedWork, current_work, in_thread, work_for
 from penstock.embedded.bucket.xml_api import answer_xml
 
 log = structlog.get_logger(__name__)
@@ -48,21 +48,31 @@ class BucketApp:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = Body(receive, self._patience)
+        work = OwnedWork(self._place.fair)
+        work_for(work)
+        body = Body(receive, self._patience, work)
         with self._under_way(), self._until_checked(scope, body) as counted:
             try:
-                answer = await self._answered(counted, body)
-                with contextlib.suppress(HungUpOn):
-                    await body.drain()
-            except SenderGone:  # or it is there, and sends what is no body: then somebody reads this
-                is_json = str(scope["path"]).startswith(_JSON)
-                answer = _refused(malformed("The body broke off, or cannot be read."), is_json=is_json)
-            await _send(answer, send, with_body=scope["method"] != "HEAD")
+                answer = await self._drained(counted, body)
+                await work.take_turn()
+                await _send(answer, send, with_body=scope["method"] != "HEAD")
+            finally:
+                work.give_turn()
 
     def cut_off(self) -> int:
         for task in self._tasks:
             task.cancel()
         return len(self._tasks)
+
+    async def _drained(self, scope: MutableMapping[str, Any], body: Body) -> Answer:
+        try:
+            answer = await self._answered(scope, body)
+            with contextlib.suppress(HungUpOn):
+                await body.drain()
+        except SenderGone:  # or it is there, and sends what is no body: then somebody reads this
+            is_json = str(scope["path"]).startswith(_JSON)
+            return _refused(malformed("The body broke off, or cannot be read."), is_json=is_json)
+        return answer
 
     async def _answered(self, scope: MutableMapping[str, Any], body: Body) -> Answer:
         is_json = str(scope["path"]).startswith(_JSON)
@@ -84,7 +94,7 @@ class BucketApp:
             return as_json(self._published, cache_control="public, max-age=300")
         if path == "/token" and request.method == "POST":
             granted = self._place.tokens.grant(await _form(request))
-            request.note_checked()
+            await request.admit(ITSELF)
             return as_json(granted)
         if path == "/_/faults" and self._place.settings.fault_switches:
             return await self._order_faults(request)
@@ -165,6 +175,7 @@ async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
         await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
         await send({"type": "http.response.body", "body": answer.body if with_body else b""})
         return
+    current_work().give_turn()  # whoever fetches may be slow; the disk is read in turns all the same
     try:
         file = await in_thread(answer.file.open, "rb", 0)
     except FileNotFoundError:  # replaced or deleted since we looked

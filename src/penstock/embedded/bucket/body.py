@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.embedded.bucket.refusals import Refusal
+from penstock.embedded.bucket.threads import OwnedWork
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_IN_TURN_SECONDS = 0.001  # that a request waits for its client without giving its turn to another
 _MOST_TO_DRAIN = 64 * 1024 * 1024
 
 
@@ -32,9 +34,10 @@ class Patience:
 class Body:
     """One reader at a time."""
 
-    def __init__(self, receive: Receive, patience: Patience) -> None:
+    def __init__(self, receive: Receive, patience: Patience, work: OwnedWork) -> None:
         self._receive = receive
         self._patience = patience
+        self._work = work
         self._waiting: asyncio.Timeout | None = None
         self._hung_up = False
         self.ended = False
@@ -81,8 +84,11 @@ class Body:
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def _next(self) -> bytes:
+        """Asked for in turn: bytes that nobody asks for stay in the connection, and cost the event loop nothing."""
         if self._hung_up:
             raise HungUpOn
+        await self._work.take_turn()
+        waited_for_long = asyncio.get_running_loop().call_later(_IN_TURN_SECONDS, self._work.give_turn)
         try:
             async with asyncio.timeout(self._patience.idle) as self._waiting:
                 message = await self._receive()
@@ -91,6 +97,8 @@ class Body:
             raise HungUpOn from None
         finally:
             self._waiting = None
+            waited_for_long.cancel()
+        await self._work.take_turn()
         if message["type"] != "http.request":
             self.ended = True
             raise SenderGone

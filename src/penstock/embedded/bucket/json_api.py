@@ -32,10 +32,10 @@ async def answer_json(place: BucketPlace, request: Request) -> Answer:
         case ["upload", "storage", "v1", "b", bucket, "o"] | ["resumable", "upload", "storage", "v1", "b", bucket, "o"]:
             return await answer_upload(place, request, place.check_bucket(bucket))
         case ["storage", "v1", "b", bucket, *rest]:
-            place.check_token(request)
+            await place.check_token(request, rest[1] if len(rest) > 1 else None)
             return await _in_bucket(place, request, place.check_bucket(bucket), rest)
         case ["download", "storage", "v1", "b", bucket, "o", name]:
-            place.check_token(request)
+            await place.check_token(request, name)
             return _download(place, request, _found(place, request, place.check_bucket(bucket), name))
     raise _NOT_FOUND
 

@@ -22,8 +22,8 @@ async def answer_upload(place: BucketPlace, request: Request, bucket: str) -> An
     if upload_id is not None and request.method in ("PUT", "POST"):
         return await continue_session(place, request, upload_id)
     if upload_id is not None and request.method == "DELETE":
-        return await cancel_session(place, upload_id)
-    place.check_token(request)
+        return await cancel_session(place, request, upload_id)
+    await place.check_token(request, request.query.get("name"))
     ways = {"resumable": _begin, "multipart": _multipart, "media": _media}
     way = ways.get(request.query.get("uploadType", ""))
     if way is None or request.method != "POST":

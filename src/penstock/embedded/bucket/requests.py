@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from penstock.embedded.bucket.body import Body
 from penstock.embedded.bucket.refusals import Refusal, malformed
+from penstock.embedded.bucket.threads import current_work
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _LONGEST_ADDRESS, _LONGEST_HEADERS, _MOST_PARAMETERS = 16 * 1024, 32 * 1024, 64
@@ -18,11 +19,11 @@ _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\
 class Request:
     """Names are given decoded, `raw_path` and `raw_query` as they were sent, for that is what was signed.
 
-    `note_checked` is to be called once the sender has shown a right: a signature, a token, the address of a session.
+    `admit` is to be called once the sender has shown a right: a signature, a token, the address of a session.
     """
 
     def __init__(self, scope: Mapping[str, Any], body: Body) -> None:
-        self.note_checked: Callable[[], None] = scope.get("checked", _nobody_cares)
+        self._note_checked: Callable[[], None] = scope.get("checked", _nobody_cares)
         self.method: str = scope["method"]
         self.raw_path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         self.raw_query: str = scope["query_string"].decode("latin-1")
@@ -38,6 +39,11 @@ class Request:
         for name, value in headers:
             self.headers[name] = f"{self.headers[name]},{value}" if name in self.headers else value
         self.query = _parameters(self.raw_query)
+
+    async def admit(self, owner: str) -> None:
+        """The sender has a right; what is done for it is this owner's, in its turn."""
+        self._note_checked()
+        await current_work().hand_to(owner)
 
     @property
     def host(self) -> str:

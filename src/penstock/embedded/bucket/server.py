@@ -22,6 +22,7 @@ from penstock.embedded.bucket.sessions import Sessions
 from penstock.embedded.bucket.settings import BucketSettings
 from penstock.embedded.bucket.shelf import Shelf
 from penstock.embedded.bucket.signatures import Signatures
+from penstock.embedded.bucket.threads import ITSELF, FairWork, OwnedWork, work_for
 from penstock.embedded.bucket.tokens import Tokens
 from penstock.embedded.ports import reachable
 from penstock.kernel.backoff import pause
@@ -60,6 +61,8 @@ class BucketServer:
         directory = bucket_directory(settings, runtime.home)
         shelf = Shelf(directory)
         await asyncio.to_thread(shelf.open)  # takes the directory: nothing of another server's is written before
+        fair = FairWork(self._clock)
+        work_for(OwnedWork(fair, ITSELF))
         try:
             keys = await asyncio.to_thread(prepare_keys, directory, self.address)
             ledger = Ledger(shelf, self._clock, tells=bool(settings.push_url))
@@ -67,7 +70,7 @@ class BucketServer:
             await asyncio.to_thread(_load, shelf, ledger, sessions)
             place = BucketPlace(
                 settings, shelf, ledger, sessions, Signatures(SIGNER, keys.signer.public_key()),
-                Tokens(keys, self.address, self._clock), self._clock, self._faults,
+                Tokens(keys, self.address, self._clock), self._clock, self._faults, fair,
             )  # fmt: skip
             async with asyncio.TaskGroup() as group:
                 sweeper = _sweep(sessions, Quarantine(ledger, settings, self._clock), settings, stop)
@@ -81,6 +84,7 @@ class BucketServer:
                     for task in background:
                         task.cancel()
         finally:
+            fair.close()
             shelf.close()
 
     async def _serve(self, app: BucketApp, sessions: Sessions, stop: asyncio.Event) -> None:

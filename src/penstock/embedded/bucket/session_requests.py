@@ -12,7 +12,7 @@ from penstock.embedded.bucket.requests import Answer, Request
 async def continue_session(place: BucketPlace, request: Request, upload_id: str) -> Answer:
     """308 with how far we are, or 200 with the object."""
     session = place.sessions.find(upload_id)
-    request.note_checked()
+    await request.admit(session.owner)
     was_open = session.is_open
     arriving = read_content_range(request.headers.get("content-range"), request.content_length)
     got = await place.sessions.put(session, arriving, request.body)
@@ -25,9 +25,11 @@ async def continue_session(place: BucketPlace, request: Request, upload_id: str)
     return resource(got, place.address(request))
 
 
-async def cancel_session(place: BucketPlace, upload_id: str) -> Answer:
+async def cancel_session(place: BucketPlace, request: Request, upload_id: str) -> Answer:
     """499, as Google answers: the client closed it."""
-    await place.sessions.cancel(place.sessions.find(upload_id))
+    session = place.sessions.find(upload_id)
+    await request.admit(session.owner)
+    await place.sessions.cancel(session)
     return Answer(499)
 
 

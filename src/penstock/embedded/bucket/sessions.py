@@ -39,7 +39,7 @@ from penstock.embedded.bucket.refusals import (
 )
 from penstock.embedded.bucket.settings import BucketSettings
 from penstock.embedded.bucket.shelf import Shelf
-from penstock.embedded.bucket.threads import in_thread
+from penstock.embedded.bucket.threads import current_work, in_thread
 from penstock.kernel import failpoints
 from penstock.kernel.clock import Clock
 
@@ -208,6 +208,7 @@ class Sessions:
     @asynccontextmanager
     async def _turn(self, session: Session, body: Body | None) -> AsyncIterator[None]:
         while session.turn.locked():
+            current_work().give_turn()  # whoever has the session may wait for it
             session.interrupt()
             if await _got_within(session.turn, 0.05):
                 break
@@ -215,6 +216,7 @@ class Sessions:
             await session.turn.acquire()
         session.body = body
         try:
+            await current_work().take_turn()
             yield
         finally:
             session.body = None

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from penstock.embedded.bucket.names import check_metadata, check_name, check_type
+from penstock.embedded.bucket.names import check_metadata, check_name, check_type, owner_of
 from penstock.embedded.bucket.place import BucketPlace
 from penstock.embedded.bucket.ranges import read_length_range
 from penstock.embedded.bucket.records import Wish
@@ -25,11 +25,11 @@ async def answer_xml(place: BucketPlace, request: Request) -> Answer:
             raise malformed("The session belongs to another object.")
         if request.method == "PUT":
             return await continue_session(place, request, upload_id)
-        return await cancel_session(place, upload_id)
+        return await cancel_session(place, request, upload_id)
     if request.method != "POST" or "uploads" in request.query:
         raise Refusal(405, "MethodNotAllowed", "Here a POST begins a resumable upload.")
     _check_right(place, request)
-    request.note_checked()
+    await request.admit(owner_of(name))
     return await _begin(place, request, bucket, name)
 
 

@@ -21,6 +21,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database, fetch_one
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
+from penstock.kernel.fair_threads import FairThreads, finished
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.identity import Caller
 from penstock.kernel.turns import Turn, Turns
@@ -31,8 +32,7 @@ from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
-from penstock.uploads.tus.threads import FairThreads
-from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, finished, locked_soon
+from penstock.uploads.tus.writing import Body, Desk, Writer, fenced_off, locked_soon
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")

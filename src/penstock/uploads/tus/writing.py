@@ -43,6 +43,7 @@ from penstock.kernel.clock import Clock
 from penstock.kernel.db import Database
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.failpoints import reach
+from penstock.kernel.fair_threads import FairThreads, finished
 from penstock.kernel.groupcommit import GroupCommit
 from penstock.kernel.turns import Turn
 from penstock.uploads.tus import metrics, store
@@ -52,7 +53,6 @@ from penstock.uploads.tus.quota import Quota
 from penstock.uploads.tus.settings import UploadSettings
 from penstock.uploads.tus.states import UploadStatus
 from penstock.uploads.tus.store import Upload
-from penstock.uploads.tus.threads import FairThreads
 
 log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
@@ -105,19 +105,6 @@ class Desk:
         async with self.database.statement() as tx:
             if not await store.show_life(tx, upload, self.clock.now() + self.settings.tus_expiry_hours):
                 raise fenced_off(upload)
-
-
-async def finished(work: "asyncio.Future[Result]") -> Result:
-    """Wait for a thread even when we are cancelled: a file must not be closed under its feet."""
-    cancelled = None
-    while not work.done():
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError as cut:
-            cancelled = cut
-    if cancelled is not None:
-        raise cancelled
-    return work.result()
 
 
 async def locked_soon(file: DataFile, clock: Clock) -> bool:

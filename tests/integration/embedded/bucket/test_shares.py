@@ -1,8 +1,11 @@
 """However much of a bucket one uploader takes, another has its share. The folder of an object names its uploader."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from urllib.parse import urlsplit
 
 import httpx
@@ -97,3 +100,47 @@ class TestSessions:
             assert begun(bucket, "videos/greedy/more").status_code == 201
             assert states(bucket, sessions[:1]) == [308]
             assert sorted(states(bucket, sessions[1:])) == [308, 308, 404]
+
+
+class TestTurns:
+    """Requests of one uploader take turns, so another with one connection is served between them."""
+
+    def test_many_connections_of_one_uploader_hold_up_its_own_requests_only(self, tmp_path):
+        with BucketThread(tmp_path) as bucket:
+            signed = [bucket.signed(f"videos/greedy/{number}") for number in range(4)]
+            greedy = [bucket.begin_at(each) for each in signed for _ in range(16)]
+            victim = bucket.begin("videos/victim/a")
+            crowd, one = asyncio.run(beside(greedy, victim))
+        assert one < crowd / 2
+
+    def test_those_of_strangers_hold_up_strangers_only(self, tmp_path):
+        with BucketThread(tmp_path) as bucket:
+            nothing = f"{bucket.address}/penstock-uploads/videos/a?upload_id=none"
+            crowd, one = asyncio.run(beside([nothing] * 64, bucket.begin("videos/victim/a")))
+        assert one < crowd / 2
+
+
+async def beside(many: list[str], one: str) -> tuple[float, float]:
+    """How long, in the median, one of many connections waits for an answer, and one of somebody else beside them."""
+    done = asyncio.Event()
+    crowd = [asyncio.create_task(asking(each, done)) for each in many]
+    alone = asyncio.create_task(asking(one, done, count=25))
+    waited = await alone
+    done.set()
+    return median([each for waits in await asyncio.gather(*crowd) for each in waits]), median(waited)
+
+
+async def asking(session: str, done: asyncio.Event, count: int = 10_000) -> list[float]:
+    parts, waited = urlsplit(session), []
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    asks = (
+        f"PUT {parts.path}?{parts.query} HTTP/1.1\r\nHost: a\r\nContent-Range: bytes */*\r\nContent-Length: 0\r\n\r\n"
+    )
+    while not done.is_set() and len(waited) < count:
+        began = time.perf_counter()
+        writer.write(asks.encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r")[0]))
+        waited.append(time.perf_counter() - began)
+    writer.close()
+    return waited

@@ -74,3 +74,16 @@ class FairThreads:
             else:
                 outcome.set_result(running.result())
         self._begin()
+
+
+async def finished(work: "asyncio.Future[Result]") -> Result:
+    """Wait for a thread even when we are cancelled: a file must not be closed under its feet."""
+    cancelled = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as cut:
+            cancelled = cut
+    if cancelled is not None:
+        raise cancelled
+    return work.result()
