@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache, partial
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
 from penstock.pdf.bytescan.around import objects_around
-from penstock.pdf.bytescan.index import UNNUMBERED, Bytes, ObjectIndex, TooManyObjects
+from penstock.pdf.bytescan.index import TRAILER, UNNUMBERED, Bytes, ObjectIndex, TooManyObjects
 from penstock.pdf.bytescan.packed import PackedObjects, Unclear
 from penstock.pdf.bytescan.references import loose_references
 from penstock.pdf.bytescan.streams import RawStreams
@@ -30,6 +30,7 @@ from penstock.pdf.xfa import filters_of
 _REVISIONS = 4  # times the number of objects that one revision may hold
 _AROUND = 64 << 10
 _DEEP = ("OpenAction", "AA", "EF", "XFA", "URI", "Ref", "JavaScript", "EmbeddedFiles")
+_OF_TRAILERS = {"Root", "Size", "Prev", "W"}
 _MOST_WORDS = 1_000_000
 _MOST_TRACED = 200_000
 _ENOUGH = 100
@@ -230,11 +231,7 @@ class _Scan:
             index = bisect_right(suspects, start)
             if index == len(suspects) or suspects[index] > found.end:
                 continue  # nothing within it
-            if any(
-                "Encrypt" in each and "Root" in each
-                for each in self._whole.may_be(found.value)
-                if isinstance(each, dict)
-            ):
+            if self._encrypts(found, is_trailer=number == TRAILER):
                 self._notes.add(codes.ENCRYPTED, "", "encrypted for readers that take another revision")
                 told = True
             actions = list(self._whole.find_actions(self._with_stream(found)))
@@ -244,6 +241,12 @@ class _Scan:
                 raise Unclear(f"byte {start}", "text that could be an action, in an object without an end")
             told = told or bool(actions)
         return told
+
+    def _encrypts(self, found: Parsed, *, is_trailer: bool) -> bool:
+        """Whether an object is a trailer for some reader, and says /Encrypt: readers join the trailers of sections."""
+        held = [each for each in self._whole.may_be(found.value) if isinstance(each, dict)]
+        trailers = [each for each in held if is_trailer or not _OF_TRAILERS.isdisjoint(each)]
+        return any("Encrypt" in each for each in [*trailers, *(each for each, _ in found.streams)])
 
     def _tell(self, found: Finding, place: str) -> None:
         detail = f"{found.detail}, in an object that only some readers use"

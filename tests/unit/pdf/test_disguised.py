@@ -1,0 +1,15 @@
+"""What the types or the encoding of a file hide from one reader is checked as another would see it."""
+
+import pytest
+from tests.support.disguised_pdfs import ENCRYPTED_BEFORE
+from tests.support.gate import codes_of, inspected
+from tests.support.pdfs import document
+
+
+class TestEncryptionOfAnOlderSection:
+    @pytest.mark.parametrize("way", ENCRYPTED_BEFORE)
+    def test_it_is_refused_though_that_section_names_no_catalogue(self, way):
+        assert codes_of(ENCRYPTED_BEFORE[way]) == {"SECURITY_ENCRYPTED_PDF"}
+
+    def test_a_destination_of_that_name_passes(self):
+        assert inspected(document("/Dests 5 0 R", objects={5: "<</Encrypt[3 0 R/Fit]>>"})).issues == []
