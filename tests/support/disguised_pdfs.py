@@ -37,3 +37,46 @@ ENCRYPTED_BEFORE = {
     "a cross-reference stream": _encrypted_before_by_stream("/Type/XRef/Encrypt 23 0 R"),
     "a cross-reference stream without a type": _encrypted_before_by_stream("/Encrypt 23 0 R"),
 }
+
+
+def _attached(*streams: int) -> bytes:
+    """A file within the file; the objects of these numbers are streams where a dictionary should be."""
+    bodies = {
+        5: "/EmbeddedFiles 6 0 R",
+        6: "/Kids[7 0 R]" if 7 in streams else "/Names[(evil.exe) 8 0 R]",
+        7: "/Names[(evil.exe) 8 0 R]",
+        8: "/Type/Filespec/UF(evil.exe)/EF 9 0 R",
+        9: "/F 10 0 R/UF 10 0 R",
+    }
+    objects: dict[int, str | bytes] = {
+        number: stream(b"x", body, packed=False) if number in streams else f"<<{body}>>"
+        for number, body in bodies.items()
+    }
+    return document("/Names 5 0 R", objects={**objects, 10: stream(b"MZ", "/Type/EmbeddedFile")})
+
+
+_OPENS = "/S/URI/URI(http://example.com/x)"
+STREAMS_AS_DICTIONARIES = {
+    "the node of a tree, and /EF": (_attached(6, 9), "SECURITY_EMBEDDED_FILE"),
+    "all of them": (_attached(5, 6, 7, 8, 9), "SECURITY_EMBEDDED_FILE"),
+    "an action that opens an address": (
+        document("/OpenAction 5 0 R", objects={5: stream(b"x", _OPENS)}),
+        "SECURITY_URI_ACTION",
+    ),
+    "additional actions": (
+        document("/AA 6 0 R", objects={5: f"<<{_OPENS}>>", 6: stream(b"x", "/WC 5 0 R")}),
+        "SECURITY_URI_ACTION",
+    ),
+    "the next action": (
+        document("/OpenAction<</S/GoTo/D[3 0 R/Fit]/Next 5 0 R>>", objects={5: stream(b"x", _OPENS)}),
+        "SECURITY_URI_ACTION",
+    ),
+    "scripts of the document": (
+        document("/Names<</JavaScript 5 0 R>>", objects={5: stream(b"x", "/Names[(a) 6 0 R]"), 6: "<<>>"}),
+        "SECURITY_JAVASCRIPT_EMBEDDED",
+    ),
+    "the file that holds a stream's data": (
+        document(objects={5: stream(b"x", "/F 6 0 R"), 6: stream(b"x", "/UF(a)")}),
+        "SECURITY_REMOTE_ACTION",
+    ),
+}

@@ -6,7 +6,7 @@ A mutator that finds nothing to change gives the file back as it is.
 import random
 import re
 
-from tests.support.pdf_mutators import MUTATORS, Mutator
+from tests.support.pdf_mutators import MUTATORS, Mutator, rebuild
 
 _REFERENCE = re.compile(rb"(?<![\d.])(\d{1,6}) (\d) R(?![A-Za-z])")
 _HEADER = re.compile(rb"(?<!\d)(\d{1,6}) (\d) (?=obj)")
@@ -15,6 +15,9 @@ _COUNT = re.compile(rb"/(?:First|N|Length|Size|Predictor|Columns) (\d{1,9})(?= ?
 _PACKED = re.compile(rb"/(?:Type ?/ObjStm|First \d+|N \d+)")
 _TYPE = re.compile(rb"/Type ?/(?:ObjStm|XRef)|/First(?= \d)")
 _DATA = re.compile(rb"(?<=stream)\r?\n")
+_DICTIONARY = re.compile(
+    rb"(?<=obj\n)<<(?![^<>]*/(?:Catalog|Pages?)\b)(?:(?!endobj|stream).){0,2000}>>(?=\nendobj)", re.DOTALL
+)
 
 
 def _changed(data: bytes, found: re.Match[bytes], new: bytes) -> bytes:
@@ -102,8 +105,18 @@ def values_around(data: bytes, chance: random.Random) -> bytes:
     return _changed(data, found, b" " + value * chance.choice([1, 3, 70])) if found else data
 
 
+def stream_for_dictionary(data: bytes, chance: random.Random) -> bytes:
+    """Data behind dictionaries: PDFium takes the dictionary of a stream wherever it looks for one."""
+    for found in _some(_DICTIONARY, data, chance):
+        data = _changed(data, found, found[0][:-2] + b"/Length 1>>stream\nx\nendstream")
+    return rebuild(data, chance) if chance.random() < 0.8 else data
+
+
 WORD_MUTATORS: dict[str, Mutator] = {
     each.__name__: each
-    for each in (odd_reference, odd_header, odd_count, long_gap, long_line, many_signs, other_type, values_around)
-}
+    for each in (
+        odd_reference, odd_header, odd_count, long_gap, long_line, many_signs, other_type, values_around,
+        stream_for_dictionary,
+    )
+}  # fmt: skip
 ALL_MUTATORS: dict[str, dict[str, Mutator]] = {**MUTATORS, "words": WORD_MUTATORS}

@@ -127,7 +127,9 @@ class Judge:
         return [text_of(each) for each in self.may_be(value) if isinstance(each, bytes)]
 
     def _dictionaries(self, value: Value) -> list[dict[str, Value]]:
-        return [each for each in self.may_be(value) if isinstance(each, dict)]
+        """With those of streams, which PDFium takes where a dictionary should be."""
+        found = [each.held if isinstance(each, Stream) else each for each in self.may_be(value)]
+        return [each for each in found if isinstance(each, dict)]
 
     def _judged(self, held: dict[str, Value], *, is_stream: bool) -> Iterator[tuple[str, str]]:
         if _KEYS.isdisjoint(held):
@@ -201,7 +203,7 @@ class Judge:
             yield codes.EMBEDDED_FILE, max(named, default="")
         if self._tree_has_entries(held.get("EmbeddedFiles")):
             yield codes.EMBEDDED_FILE, "files of the document"
-        if is_stream and any(isinstance(each, bytes | dict) for each in self.may_be(held.get("F"))):
+        if is_stream and any(isinstance(each, bytes | dict | Stream) for each in self.may_be(held.get("F"))):
             yield codes.REMOTE, "a stream whose data is in another file"
         if is_stream and any("F" in each for each in self._dictionaries(held.get("Ref"))):
             yield codes.REMOTE, "content of another file"

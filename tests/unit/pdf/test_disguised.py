@@ -1,8 +1,9 @@
 """What the types or the encoding of a file hide from one reader is checked as another would see it."""
 
 import pytest
-from tests.support.disguised_pdfs import ENCRYPTED_BEFORE
+from tests.support.disguised_pdfs import ENCRYPTED_BEFORE, STREAMS_AS_DICTIONARIES
 from tests.support.gate import codes_of, inspected
+from tests.support.pdf_readers import views
 from tests.support.pdfs import document
 
 
@@ -13,3 +14,14 @@ class TestEncryptionOfAnOlderSection:
 
     def test_a_destination_of_that_name_passes(self):
         assert inspected(document("/Dests 5 0 R", objects={5: "<</Encrypt[3 0 R/Fit]>>"})).issues == []
+
+
+class TestStreamsInPlaceOfDictionaries:
+    @pytest.mark.parametrize("way", STREAMS_AS_DICTIONARIES)
+    def test_what_they_hold_counts_as_in_dictionaries(self, way):
+        data, code = STREAMS_AS_DICTIONARIES[way]
+        assert code in codes_of(data)
+
+    @pytest.mark.parametrize("way", ["the node of a tree, and /EF", "all of them"])
+    def test_pdfium_does_see_the_file_within(self, way):
+        assert views(STREAMS_AS_DICTIONARIES[way][0])["PDFium"] == ["EmbeddedFile"]
