@@ -1,8 +1,12 @@
 """PDFs whose bytes or types hide what other readers see: encryption of an older section, streams as dictionaries."""
 
+import random
 import re
+import struct
+import zlib
+from collections.abc import Callable
 
-from tests.support.pdfs import document, stream
+from tests.support.pdfs import JS, document, stream
 
 
 def _revised(whole: bytes, section: bytes) -> bytes:
@@ -79,4 +83,103 @@ STREAMS_AS_DICTIONARIES = {
         document(objects={5: stream(b"x", "/F 6 0 R"), 6: stream(b"x", "/UF(a)")}),
         "SECURITY_REMOTE_ACTION",
     ),
+}
+
+
+def _rows_above(data: bytes, columns: int = 3) -> bytes:
+    """Rows as their differences from the one above, with the letter of that way before each."""
+    data += b" " * (-len(data) % columns)
+    made, above = b"", bytes(columns)
+    for start in range(0, len(data), columns):
+        row = data[start : start + columns]
+        made += b"\x02" + bytes((this - that) % 256 for this, that in zip(row, above, strict=True))
+        above = row
+    return made
+
+
+def _samples(data: bytes, columns: int = 4) -> bytes:
+    """Samples of 16 bits, each as its difference from the one to its left."""
+    data += b" " * (-len(data) % (2 * columns))
+    made = b""
+    for start in range(0, len(data), 2 * columns):
+        row = struct.unpack(f">{columns}H", data[start : start + 2 * columns])
+        made += struct.pack(
+            f">{columns}H", *((this - that) % 65536 for this, that in zip(row, (0, *row), strict=False))
+        )
+    return made
+
+
+def _packed_by(encode: Callable[[bytes], bytes], entries: str, body: str = JS) -> bytes:
+    """Object 5 in an object stream of these entries, which no table names."""
+    held = stream(encode(b"5 0 " + body.encode()), f"/Type/ObjStm/N 1/First 4{entries}", packed=False)
+    return document("/OpenAction 5 0 R" if body is JS else "/X 5 0 R", objects={6: held})
+
+
+def _twice(data: bytes) -> bytes:
+    return zlib.compress(zlib.compress(_rows_above(data)))
+
+
+_FLATE, _TWO = "/Filter/FlateDecode", "/Filter[/FlateDecode/FlateDecode]"
+_UP, _NONE = "<</Predictor 12/Columns 3>>", "<</Predictor 5/Columns 3>>"
+
+ODDLY_PACKED = {
+    "columns given twice": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 12/Columns 3/Columns 7>>"
+    ),
+    "columns given twice, the other way": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 12/Columns 7/Columns 3>>"
+    ),
+    "a predictor given twice": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 1/Columns 3/Predictor 12>>"
+    ),
+    "many values for each parameter": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)),
+        f"{_FLATE}/DecodeParms<</Predictor 12{''.join(f'/Columns {each}' for each in range(90, 2, -1))}>>",
+    ),
+    "a predictor that is none, and one that is": _packed_by(_twice, f"{_TWO}/DecodeParms[{_NONE}{_UP}]"),
+    "the same by references": document(
+        "/OpenAction 5 0 R",
+        objects={
+            6: stream(
+                _twice(b"5 0 " + JS.encode()),
+                f"/Type/ObjStm/N 1/First 4{_TWO}/DecodeParms[7 0 R 8 0 R]",
+                packed=False,
+            ),
+            7: _NONE,
+            8: _UP,
+        },
+    ),
+    "parameters that are a stream": document(
+        "/OpenAction 5 0 R",
+        objects={
+            6: stream(
+                zlib.compress(_rows_above(b"5 0 " + JS.encode())),
+                f"/Type/ObjStm/N 1/First 4{_FLATE}/DecodeParms 7 0 R",
+                packed=False,
+            ),
+            7: stream(b"x", "/Predictor 12/Columns 3", packed=False),
+        },
+    ),
+    "samples of 16 bits": _packed_by(
+        lambda data: zlib.compress(_samples(data)),
+        f"{_FLATE}/DecodeParms<</Predictor 2/Columns 4/BitsPerComponent 16>>",
+    ),
+    "a parameter that is a string": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 12/Columns(3)>>"
+    ),
+    "colours that are none": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 12/Columns 3/Colors 0>>"
+    ),
+    "more filters than are undone": _packed_by(zlib.compress, f"/Filter[{'/FlateDecode' * 12}]"),
+    "a filter that nobody knows": _packed_by(zlib.compress, "/Filter[/Foo/FlateDecode]"),
+    "nothing that could be read": _packed_by(lambda _: random.Random(1).randbytes(300), _FLATE),
+    "fewer objects than it says": _packed_by(zlib.compress, _FLATE, "<<>>").replace(b"/N 1", b"/N 2"),
+    "an object behind its end": _packed_by(lambda data: zlib.compress(data.replace(b"5 0 ", b"5 9 ")), _FLATE, "<<>>"),
+}
+
+HONESTLY_PACKED = {
+    "plain": _packed_by(lambda data: data, "", "<</A 1>>"),
+    "a filter": _packed_by(zlib.compress, _FLATE, "<</A 1>>"),
+    "a predictor": _packed_by(lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms{_UP}", "<</A 1>>"),
+    "no objects": _packed_by(lambda _: zlib.compress(b""), _FLATE, "<<>>").replace(b"/N 1/First 4", b"/N 0/First 0"),
 }

@@ -1,6 +1,7 @@
 """Undoes the differences between bytes, or rows of bytes, that a stream may be written in before it is packed."""
 
 _ROW_AT_MOST = 1 << 20
+_FIRST_OF_PNG = 10
 
 
 def undo_predictor(data: bytes, parameters: dict[str, int]) -> bytes:
@@ -10,6 +11,8 @@ def undo_predictor(data: bytes, parameters: dict[str, int]) -> bytes:
     step = max(1, colors * depth // 8)
     if parameters.get("Predictor") == 2:
         return _undo_tiff(data, row, step) if depth == 8 else data
+    if parameters.get("Predictor", 1) < _FIRST_OF_PNG:
+        return data  # there is none of that number
     return _undo_png(data, row, step)
 
 

@@ -7,6 +7,7 @@ anything, and is refused; so is XML that declares entities. Nothing is ever fetc
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, product
+from typing import TypeVar
 from xml.parsers import expat
 
 from penstock.pdf import codes
@@ -24,7 +25,24 @@ _ELEMENT = re.compile(
 _ENCODING = re.compile(rb"encoding\s*=\s*[\"']([^\"']*)")
 _ORDINARY_ENCODINGS = {b"utf-8", b"us-ascii", b"iso-8859-1", b"windows-1252"}
 
+_Choice = TypeVar("_Choice")
+
+_MOST_FILTERS = 8
+_TOO_MANY_WAYS = "a stream that readers may decode in too many ways"
+# What all readers take alike; predictors that there are not are passed over.
+_PARAMETERS: dict[str, Callable[[int], bool]] = {
+    "Predictor": lambda given: 0 <= given <= 15,
+    "Columns": lambda given: 0 < given < 1 << 20,
+    "Colors": lambda given: 0 < given <= 32,
+    "BitsPerComponent": lambda given: given == 8,
+    "EarlyChange": lambda given: given in (0, 1),
+}
+
 MayBe = Callable[[Value], list[Value]]
+
+
+class UnclearFilters(Exception):
+    """Readers may decode a stream in ways that we cannot all follow."""
 
 
 class _CannotParse(Exception):
@@ -38,7 +56,11 @@ def scripts_in_xfa(packets: Sequence[Sequence[Stream]], may_be: MayBe) -> Iterat
     """
     elements: set[str] = set()
     problem = ""
-    decoded = [[ways for each in streams for ways in _decodings(each, may_be)] for streams in packets]
+    try:
+        decoded = [[ways for each in streams for ways in _decodings(each, may_be)] for streams in packets]
+    except UnclearFilters as failure:
+        yield codes.JAVASCRIPT, f"an XFA form that could hide scripts: {failure}"
+        return
     decoded = [each for each in decoded if each]
     for index, parts in enumerate(islice(product(*decoded), _MOST_WAYS + 1)):
         if index == _MOST_WAYS:
@@ -132,18 +154,47 @@ def filters_of(held: dict[str, Value], may_be: MayBe) -> Iterator[tuple[list[str
     """The filters of a stream with their parameters, in each way that a dictionary can be read."""
     lists = [_listed(each) for key in ("Filter", "F") for each in may_be(held.get(key))] or [[]]
     given = [_listed(each) for key in ("DecodeParms", "DP") for each in may_be(held.get(key))] or [[]]
-    for filters, parameters in islice(product(lists, given), _MOST_WAYS):
-        names = [str(one) for each in filters for one in may_be(each) if isinstance(one, Name)]
-        yield names[:9], [_numbers(each, may_be) for each in parameters]
+    named = [way for each in lists for way in _ways([_names(one, may_be) for one in each])]
+    stated = [way for each in given for way in _ways([_parameters(one, may_be) for one in each])]
+    if len(named) * len(stated) > _MOST_WAYS:
+        raise UnclearFilters(_TOO_MANY_WAYS)
+    for filters, parameters in product(named, stated):
+        names = [each for each in filters if each]
+        if len(names) > _MOST_FILTERS:
+            raise UnclearFilters("a stream with more filters than are undone")
+        yield names, list(parameters)
+
+
+def _ways(choices: list[list[_Choice]]) -> list[tuple[_Choice, ...]]:
+    found = list(islice(product(*choices), _MOST_WAYS + 1))
+    if len(found) > _MOST_WAYS:
+        raise UnclearFilters(_TOO_MANY_WAYS)
+    return found
 
 
 def _listed(value: Value) -> list[Value]:
     return value if isinstance(value, list) else [value]
 
 
-def _numbers(value: Value, may_be: MayBe) -> dict[str, int]:
-    for held in may_be(value):
+def _names(value: Value, may_be: MayBe) -> list[str]:
+    return [str(each) for each in may_be(value) if isinstance(each, Name)] or [""]
+
+
+def _parameters(value: Value, may_be: MayBe) -> list[dict[str, int]]:
+    """Those of one filter; each way, where some are given twice."""
+    made: list[dict[str, int]] = []
+    for each in may_be(value):
+        held = each.held if isinstance(each, Stream) else each
         if isinstance(held, dict):
-            numbers = {key: [one for one in may_be(each) if isinstance(one, int)] for key, each in held.items()}
-            return {key: each[0] for key, each in numbers.items() if each}
-    return {}
+            keys = [key for key in _PARAMETERS if key in held]
+            made += [
+                dict(zip(keys, way, strict=True)) for way in _ways([_numbers(held[key], key, may_be) for key in keys])
+            ]
+    return made or [{}]
+
+
+def _numbers(value: Value, key: str, may_be: MayBe) -> list[int]:
+    found = list(dict.fromkeys(each for each in may_be(value) if isinstance(each, int)))
+    if len(found) < len(set(map(repr, may_be(value)))) or not all(map(_PARAMETERS[key], found)) or not found:
+        raise UnclearFilters(f"a stream whose /{key} readers may take differently")
+    return found

@@ -1,8 +1,8 @@
 """What the types or the encoding of a file hide from one reader is checked as another would see it."""
 
 import pytest
-from tests.support.disguised_pdfs import ENCRYPTED_BEFORE, STREAMS_AS_DICTIONARIES
-from tests.support.gate import codes_of, inspected
+from tests.support.disguised_pdfs import ENCRYPTED_BEFORE, HONESTLY_PACKED, ODDLY_PACKED, STREAMS_AS_DICTIONARIES
+from tests.support.gate import codes_of, inspected, scanned
 from tests.support.pdf_readers import views
 from tests.support.pdfs import document
 
@@ -25,3 +25,16 @@ class TestStreamsInPlaceOfDictionaries:
     @pytest.mark.parametrize("way", ["the node of a tree, and /EF", "all of them"])
     def test_pdfium_does_see_the_file_within(self, way):
         assert views(STREAMS_AS_DICTIONARIES[way][0])["PDFium"] == ["EmbeddedFile"]
+
+
+class TestObjectStreamsThatReadersDecodeDifferently:
+    @pytest.mark.parametrize("way", ODDLY_PACKED)
+    def test_the_scan_of_the_bytes_refuses_them(self, way):
+        assert {issue.code for issue in scanned(ODDLY_PACKED[way]).issues} & {
+            "SECURITY_JAVASCRIPT_EMBEDDED",
+            "SECURITY_PARSE_FAILED",
+        }
+
+    @pytest.mark.parametrize("way", HONESTLY_PACKED)
+    def test_those_that_all_decode_alike_pass(self, way):
+        assert inspected(HONESTLY_PACKED[way]).issues == []

@@ -17,6 +17,7 @@ _WAY_BITS = 6
 _LARGEST = 64 << 20
 _NUMBER = re.compile(rb"(?=[0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*")
 _HEADER = re.compile(rb"[\d\x00\t\n\x0c\r ]*")
+_VALUE = re.compile(rb"(?:[\x00\t\n\x0c\r ]|%[^\r\n]*)*+[<(/\[0-9+.tfn-]")
 
 Load = Callable[[], list[bytes]]
 Tell = Callable[[Finding, str], None]
@@ -54,6 +55,14 @@ class PackedObjects:
             if words:
                 self._worth_a_look.append((stream, way, words))
 
+    def is_complete(self, counts: list[int]) -> bool:
+        """Whether the stream added last holds as many objects as it says, in one of the ways to decode it."""
+        stream = len(self._loads) - 1
+        firsts = self._loads[stream][1]
+        return bool(counts) and any(
+            _holds(data, first, max(counts)) for data in self._decoded(stream) for first in firsts
+        )
+
     def judge(self, part: Judge, whole: Judge, tell: Tell) -> None:
         """Look at what could be an action; `part` judges entries from their middle on, `whole` the objects."""
         for stream, way, words in self._worth_a_look:
@@ -88,6 +97,14 @@ def _check_references(data: bytes, firsts: list[int], place: int) -> None:
     for offset, found in [*_listed(data, firsts), *_in_sequence(data)]:
         if found.has_loose_reference and any(offset <= at <= found.end for at in loose):
             raise Unclear(f"byte {place}", "a reference in an object stream that readers may read differently")
+
+
+def _holds(data: bytes, first: int, count: int) -> bool:
+    """Whether the list of objects is nothing but numbers, and something that can be an object stands at each offset."""
+    if first > len(data) or not _HEADER.fullmatch(data, 0, first):
+        return False
+    offsets = [int(each) for each in data[:first].replace(b"\x00", b" ").split()[1 : 2 * count : 2] if len(each) < 20]
+    return len(offsets) >= count and all(_VALUE.match(data, first + each) for each in offsets)
 
 
 def _listed(data: bytes, firsts: list[int]) -> Iterator[tuple[int, Parsed]]:

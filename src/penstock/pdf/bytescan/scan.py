@@ -25,7 +25,7 @@ from penstock.pdf.bytescan.words import ENDLESS, KEY, PACKED, TABLE, find_words
 from penstock.pdf.findings import Bounds, Notes
 from penstock.pdf.inflating import decodings_of
 from penstock.pdf.syntax import Either, Name, Parsed, Reference, Stream, Value, parse_entries, parse_object
-from penstock.pdf.xfa import filters_of
+from penstock.pdf.xfa import UnclearFilters, filters_of
 
 _REVISIONS = 4  # times the number of objects that one revision may hold
 _AROUND = 64 << 10
@@ -63,6 +63,7 @@ class _Scan:
         self._part = Judge(self._resolve, is_part=True)
         self._whole = Judge(self._resolve)
         self._opened: set[int] = set()  # object streams, by where they start
+        self._incomplete: list[int] = []  # object streams that hold not what they say, by where they start
         self._unsure: list[int] = []  # words of object streams, in no object that could be told
 
     def run(self) -> None:
@@ -77,6 +78,8 @@ class _Scan:
         self._packed.judge(self._part, self._whole, self._tell)
         if suspects:
             self._trace(suspects)
+        for start in self._incomplete:
+            raise Unclear(f"byte {start}", "an object stream that does not hold the objects it says")
 
     def _search(self) -> dict[str, list[int]]:
         """The positions of words by their kind, in order."""
@@ -178,6 +181,8 @@ class _Scan:
         load = partial(self._decodings, held, stream_at)
         for number, place in self._packed.add(load, firsts, start):
             self._index.add(number, _IN_STREAM + place)
+        if held.get("Type") == Name("ObjStm") and not self._packed.is_complete(self._may_be_numbers(held.get("N"))):
+            self._incomplete.append(start)
 
     def _check_packed(self) -> None:
         """No object stream may have been passed over: by our search, or as it does not say that it is one."""
@@ -202,9 +207,12 @@ class _Scan:
 
     def _decodings(self, held: dict[str, Value], stream_at: int) -> list[bytes]:
         found: dict[bytes, None] = {}
-        for filters, parameters in filters_of(held, self._whole.may_be):
-            for raw in self._streams.contents(held, stream_at):
-                found |= dict.fromkeys(decodings_of(raw, filters, parameters, _LARGEST_PACKED))
+        try:
+            for filters, parameters in filters_of(held, self._whole.may_be):
+                for raw in self._streams.contents(held, stream_at):
+                    found |= dict.fromkeys(decodings_of(raw, filters, parameters, _LARGEST_PACKED))
+        except UnclearFilters as failure:
+            raise Unclear(f"byte {stream_at}", str(failure)) from failure
         return list(found)
 
     def _start_before(self, at: int) -> int:
