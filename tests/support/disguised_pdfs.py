@@ -123,6 +123,12 @@ _FLATE, _TWO = "/Filter/FlateDecode", "/Filter[/FlateDecode/FlateDecode]"
 _UP, _NONE = "<</Predictor 12/Columns 3>>", "<</Predictor 5/Columns 3>>"
 
 ODDLY_PACKED = {
+    "samples of 16 bits, behind a predictor that is none": _packed_by(
+        lambda data: zlib.compress(zlib.compress(_samples(data))),
+        f"{_TWO}/DecodeParms[{_NONE}<</Predictor 2/Columns 4/BitsPerComponent 16>>]",
+    ),
+    "a comment in an array": _packed_by(zlib.compress, "/Filter[/FlateDecode%]\n]", "<</A 1>>"),
+    "brackets that close nothing": _packed_by(zlib.compress, "/Filter[/FlateDecode]]", "<</A 1>>"),
     "columns given twice": _packed_by(
         lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms<</Predictor 12/Columns 3/Columns 7>>"
     ),
@@ -181,5 +187,10 @@ HONESTLY_PACKED = {
     "plain": _packed_by(lambda data: data, "", "<</A 1>>"),
     "a filter": _packed_by(zlib.compress, _FLATE, "<</A 1>>"),
     "a predictor": _packed_by(lambda data: zlib.compress(_rows_above(data)), f"{_FLATE}/DecodeParms{_UP}", "<</A 1>>"),
+    "an array of filters": _packed_by(zlib.compress, "/Filter[/FlateDecode]", "<</A 1>>"),
+    "an array with blanks": _packed_by(zlib.compress, "/Filter [ /FlateDecode ] /DecodeParms [ null ]", "<</A 1>>"),
+    "arrays of both": _packed_by(
+        lambda data: zlib.compress(_rows_above(data)), f"/Filter[/FlateDecode]/DecodeParms[{_UP}]", "<</A[1[2]]>>"
+    ),
     "no objects": _packed_by(lambda _: zlib.compress(b""), _FLATE, "<<>>").replace(b"/N 1/First 4", b"/N 0/First 0"),
 }

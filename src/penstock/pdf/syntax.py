@@ -265,17 +265,19 @@ class _Parser:
         made: list[Value] = []
         within = self._at
         while True:
+            clean = self._clean
             value = self.value(depth)
             if not isinstance(value, _Nothing):
                 made.append(value)
                 continue
-            before = self._at
+            before, self._clean = self._at, clean
             token = self._next()
             if token == b"]":
                 return made
+            self._clean = False
             if not token or token == b">>" or token in _ENDS:
                 self._again -= 1  # without its end: what it seemed to hold may be entries around it
-                self._at, self._clean = within if self._again >= 0 else before, False
+                self._at = within if self._again >= 0 else before
                 return made
 
     def _string(self) -> bytes:

@@ -1,7 +1,12 @@
 """What the types or the encoding of a file hide from one reader is checked as another would see it."""
 
 import pytest
-from tests.support.disguised_pdfs import ENCRYPTED_BEFORE, HONESTLY_PACKED, ODDLY_PACKED, STREAMS_AS_DICTIONARIES
+from tests.support.disguised_pdfs import (
+    ENCRYPTED_BEFORE,
+    HONESTLY_PACKED,
+    ODDLY_PACKED,
+    STREAMS_AS_DICTIONARIES,
+)
 from tests.support.gate import codes_of, inspected, scanned
 from tests.support.pdf_readers import views
 from tests.support.pdfs import document
