@@ -194,3 +194,36 @@ HONESTLY_PACKED = {
     ),
     "no objects": _packed_by(lambda _: zlib.compress(b""), _FLATE, "<<>>").replace(b"/N 1/First 4", b"/N 0/First 0"),
 }
+
+
+def _linked(address: str) -> bytes:
+    link = f"<</Type/Annot/Subtype/Link/Rect[0 0 200 200]/A<</S/URI/URI {address}>>>>"
+    return document(page="/Annots[5 0 R]", objects={5: link})
+
+
+_SCRIPT = "SECURITY_JAVASCRIPT_EMBEDDED"
+DISGUISED_LINKS = {
+    "a name": (_linked("/javascript:app.alert#281#29"), _SCRIPT),
+    "a name behind blanks": (_linked("  \n/javascript:x"), _SCRIPT),
+    "a name with escapes alone": (_linked("/#6a#61vascript#3ax"), _SCRIPT),
+    "a sign to delete": (_linked("(\x7fjavascript:x)"), _SCRIPT),
+    "a blank that does not break": (_linked("(\xa0javascript:x)"), _SCRIPT),
+    "a blank without width": (
+        _linked(f"<feff{chr(0x200B).encode('utf-16-be').hex()}{'javascript:x'.encode('utf-16-be').hex()}>"),
+        _SCRIPT,
+    ),
+    "a blank without width, in UTF-8": (_linked("(\xe2\x80\x8bjavascript:x)"), _SCRIPT),
+    "signs by percent": (_linked("(%6aavascript:x)"), _SCRIPT),
+    "a colon by percent": (_linked("(javascript%3Ax)"), _SCRIPT),
+    "a program behind a sign to delete": (_linked("(\x7ffile:///etc/passwd)"), "SECURITY_URI_ACTION"),
+    "a server": (_linked("(//host/share)"), "SECURITY_REMOTE_ACTION"),
+    "a server by two kinds of strokes": (_linked("(/\\\\host/share)"), "SECURITY_REMOTE_ACTION"),
+    "a server in a name": (_linked("/\\\\host#2fshare"), "SECURITY_REMOTE_ACTION"),
+}
+HONEST_LINKS = {
+    "https": _linked("(https://example.com/a%3Ab)"),
+    "in UTF-8": _linked("(https://example.com/\xe4\xbd\xa0)"),
+    "a host": _linked("(www.example.com/javascript:x)"),
+    "a path": _linked("(/a/b)"),
+    "a name that is none": _linked("/X"),
+}

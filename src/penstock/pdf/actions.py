@@ -8,8 +8,10 @@ number, each of them counts: one that is bad is enough.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from penstock.pdf import codes
 from penstock.pdf.syntax import Either, Name, Reference, Stream, Value
@@ -19,7 +21,7 @@ from penstock.pdf.xfa import scripts_in_xfa
 _WORTH_A_LOOK = re.compile(
     rb"/(?:(?:JS|JavaScript|OnInstantiate|XFA|Launch|SubmitForm|ImportData|GoToR|GoToE|RichMediaExecute|OpenAction|AA|EF"
     rb"|EmbeddedFiles|Filespec|UF|FS|Ref|Win|CMD)(?![^\s/<>()\[\]])"
-    rb"|S \d+ \d+ R|F (?:\(|<|\d+ \d+ R)|URI(?! /| >>| \((?:https?|mailto):))"
+    rb"|S \d+ \d+ R|F (?:\(|<|\d+ \d+ R)|URI(?! /(?![^\s/<>()\[\]]*[:#\\])| >>| \((?:https?|mailto):))"
 )
 # Of two values of one key qpdf keeps the last, and never shows us the other.
 DECISIVE_KEYS = {"/A", "/AA", "/AcroForm", "/Annots", "/EF", "/JS", "/Names", "/Next", "/OpenAction", "/S", "/XFA"}
@@ -55,6 +57,9 @@ _ORDINARY_SCHEMES = {
     "email", "e-mail", "mail", "phone", "mobile", "web", "website", "url",
 }  # fmt: skip
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]*):")
+_ON_A_SERVER = re.compile(r"[\\/]{2}")
+_NO_LETTERS = re.compile(r"[^!-~]")
+_NOT_SHOWN = {"Cc", "Cf", "Zs", "Zl", "Zp"}
 _SYSTEMS = ("F", "UF", "DOS", "Mac", "Unix")
 _BY_CLICK = {"U", "D"}  # mouse button up and down
 _CHAIN = 1000
@@ -124,7 +129,9 @@ class Judge:
         return {str(each) for each in self.may_be(value) if isinstance(each, Name)}
 
     def _texts(self, value: Value) -> list[str]:
-        return [text_of(each) for each in self.may_be(value) if isinstance(each, bytes)]
+        """Of strings and names: PDFium takes either for an address."""
+        found = [each.encode("latin-1", "replace") if isinstance(each, Name) else each for each in self.may_be(value)]
+        return [text_of(each) for each in found if isinstance(each, bytes)]
 
     def _dictionaries(self, value: Value) -> list[dict[str, Value]]:
         """With those of streams, which PDFium takes where a dictionary should be."""
@@ -207,7 +214,7 @@ class Judge:
             yield codes.REMOTE, "a stream whose data is in another file"
         if is_stream and any("F" in each for each in self._dictionaries(held.get("Ref"))):
             yield codes.REMOTE, "content of another file"
-        if any(each.startswith("\\\\") for each in named):
+        if any(_ON_A_SERVER.match(each) for each in named):
             yield codes.REMOTE, f"a file at {max(named)}"
         if any(named) and "URL" in self._names(held.get("FS")):
             yield codes.REMOTE, f"data from {max(named)}"
@@ -239,14 +246,15 @@ def text_of(data: bytes) -> str:
 
 def _judged_address(address: str) -> Iterator[tuple[str, str]]:
     """Links that a person clicks may lead to ordinary addresses, not to programs, files or scripts."""
-    plain = re.sub(r"[\x00-\x20]", "", address)  # as browsers drop them
-    if plain.startswith("\\\\"):
+    plain = "".join(each for each in address if unicodedata.category(each) not in _NOT_SHOWN)  # as browsers drop them
+    if _NO_LETTERS.sub("", unquote(plain)).lower().startswith("javascript:"):
+        yield codes.JAVASCRIPT, f"a link to {plain}"
+        return
+    if _ON_A_SERVER.match(plain):
         yield codes.REMOTE, f"a link to {plain}"
         return
     scheme = _SCHEME.match(plain)
     if scheme is None or scheme[1].lower() == "localhost":
         return  # a bare host, with or without a port, or a path beside the file
-    if scheme[1].lower() == "javascript":
-        yield codes.JAVASCRIPT, f"a link to {plain}"
-    elif scheme[1].lower() not in _ORDINARY_SCHEMES:
+    if scheme[1].lower() not in _ORDINARY_SCHEMES:
         yield codes.URI, f"a link to {plain}"

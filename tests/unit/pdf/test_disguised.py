@@ -2,7 +2,9 @@
 
 import pytest
 from tests.support.disguised_pdfs import (
+    DISGUISED_LINKS,
     ENCRYPTED_BEFORE,
+    HONEST_LINKS,
     HONESTLY_PACKED,
     ODDLY_PACKED,
     STREAMS_AS_DICTIONARIES,
@@ -43,3 +45,15 @@ class TestObjectStreamsThatReadersDecodeDifferently:
     @pytest.mark.parametrize("way", HONESTLY_PACKED)
     def test_those_that_all_decode_alike_pass(self, way):
         assert inspected(HONESTLY_PACKED[way]).issues == []
+
+
+class TestLinksInDisguise:
+    @pytest.mark.parametrize("way", DISGUISED_LINKS)
+    def test_they_are_refused_by_the_table_and_by_the_bytes(self, way):
+        data, code = DISGUISED_LINKS[way]
+        assert codes_of(data) == {code}
+        assert {issue.code for issue in scanned(data).issues} == {code}
+
+    @pytest.mark.parametrize("way", HONEST_LINKS)
+    def test_ordinary_addresses_pass(self, way):
+        assert inspected(HONEST_LINKS[way]).issues == []
