@@ -40,6 +40,9 @@ _OPERANDS = {
     "GoToE": ("F", "D", "T"),
     "Thread": ("F",),
 }
+# Without its operand too PDFium calls it an action, by its kind, if it is no element of a structure tree.
+_ALONE = {"JavaScript", "RichMediaExecute", "Launch", "SubmitForm", "ImportData", "GoToR", "GoToE"}
+_OF_STRUCTURE = {"P", "K", "Pg"}
 _CODES = {
     "JavaScript": codes.JAVASCRIPT,
     "RichMediaExecute": codes.JAVASCRIPT,
@@ -171,7 +174,8 @@ class Judge:
         kinds = self._names(held.get("S"))
         for kind in sorted(kinds & _OPERANDS.keys()):
             # By reference it counts even if it leads nowhere for us.
-            if self._is_part or any(each in held for each in _OPERANDS[kind]):
+            has_operand = any(each in held for each in _OPERANDS[kind])
+            if has_operand or self._is_part or (kind in _ALONE and _OF_STRUCTURE.isdisjoint(held)):
                 yield _CODES[kind], f"action {kind}"
         scripts = [] if "JavaScript" in kinds else self.may_be(held.get("JS"))
         named = bool(kinds) or self._is_part

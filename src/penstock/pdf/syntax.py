@@ -17,17 +17,20 @@ _REGULAR = rb"[^\x00\t\n\x0c\r ()<>\[\]{}/%]"
 _SKIP = rb"(?:[\x00\t\n\x0c\r ]++|%[^\r\n]*+)*+"
 _REST = rb"(?:(<<|>>|[\[\]{}()]|/" + _REGULAR + rb"*+|<[^<>]*+>?|>|" + _REGULAR + rb"++)|\Z)"
 _TOKEN = re.compile(_SKIP + _REST)
-# For PDFium two further bytes are blanks; they occur within names in Chinese too.
-_WIDE = re.compile(rb"[\x80\xff]")
-_WIDE_TOKEN = re.compile((_SKIP + _REST).replace(rb"\x0c\r ", rb"\x0c\r \x80\xff"))
+# Some readers take further bytes for blanks: PDFium the last two, which occur within names in Chinese too.
+_WIDE = re.compile(rb"[\x0b\x80\xff]")
+_BLANKS, _WIDE_BLANKS = rb"\x0c\r ", rb"\x0c\r \x0b\x80\xff"
+_WIDE_TOKEN = re.compile((_SKIP + _REST).replace(_BLANKS, _WIDE_BLANKS))
 _REFERENCE = re.compile(_SKIP + rb"(\d++)" + _SKIP + rb"R")
-_WIDE_REFERENCE = re.compile((_SKIP + rb"(\d++)" + _SKIP + rb"R").replace(rb"\x0c\r ", rb"\x0c\r \x80\xff"))
-_STREAM = re.compile(_SKIP + rb"stream(?!" + _REGULAR + rb")")
+_WIDE_REFERENCE = re.compile((_SKIP + rb"(\d++)" + _SKIP + rb"R").replace(_BLANKS, _WIDE_BLANKS))
+_STREAM = re.compile((_SKIP + rb"stream(?!" + _REGULAR + rb")").replace(_BLANKS, _WIDE_BLANKS))
 _COMMENT = re.compile(rb"[\x00\t\n\x0c\r ]*+%")
 _IN_STRING = re.compile(rb"[()\\]")
 _ESCAPED = re.compile(rb"\\(?:([0-7]{1,3})|(\r\n|[\r\n])|(.)|\Z)|\r\n?", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _NUMBER = re.compile(rb"([+-]*)(\d*)[0-9+.-]*")  # readers cut it off where it goes on otherwise
+_PLAIN_NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)")
+_BRACKETS = re.compile((rb"(?:" + _SKIP + rb"(?:[\])}]|>(?!>)))++").replace(_BLANKS, _WIDE_BLANKS))
 _ENDS = {b"endobj", b"stream", b"endstream", b"xref", b"trailer", b"startxref", b"obj"}
 _HEXADECIMAL = re.compile(rb"<[0-9A-Fa-f\x00\t\n\x0c\r ]*>")
 _STRAY = {b">>", b">", b"]", b")", b"}", b"{"}
@@ -75,7 +78,7 @@ class Parsed:
 
     value: Value
     end: int
-    is_clean: bool  # nothing was passed over, no comment, every bracket closed
+    is_clean: bool  # nothing was passed over, no comment, every bracket closed, no word that readers may cut in two
     is_whole: bool  # the data did not end within it
     stream_at: int | None = None  # position behind the word `stream`
     streams: list[tuple[dict[str, Value], int]] = field(default_factory=list)  # that, also for dictionaries within
@@ -130,7 +133,7 @@ class _Parser:
     def __init__(self, data: bytes, at: int, stray: int, token: re.Pattern[bytes] = _TOKEN) -> None:
         self._data, self._at, self._stray, self._token = data, at, stray, token
         self._reference = _REFERENCE if token is _TOKEN else _WIDE_REFERENCE
-        self._clean = self._whole = True
+        self._clean, self._whole = token is _TOKEN, True
         self._loose = False
         self._hexadecimal_end = -1
         self._again = _MOST_AGAIN
@@ -150,6 +153,8 @@ class _Parser:
         if self._clean and _COMMENT.match(self._data, self._at):
             self._clean = False
         self._at = found.end()
+        if self._data[self._at : self._at + 1] == b"\x00":
+            self._clean = False  # for pdfminer it is a part of the word
         return found[1]
 
     def single(self) -> Value:
@@ -191,7 +196,7 @@ class _Parser:
                 self._clean = False
                 return None
             return self.dictionary(depth + 1) if token == b"<<" else self._array(depth + 1)
-        if token == b">>" or first in b"])}" or token in _ENDS:
+        if first in b">])}" or token in _ENDS:
             self._at, self._clean = before, False
             return _NOTHING
         return self._hexadecimal(token) if first == 0x3C else self._word(token)
@@ -199,6 +204,7 @@ class _Parser:
     def _word(self, token: bytes) -> Value:
         if found := _NUMBER.fullmatch(token):
             number = _integer(found[2])
+            self._clean = self._clean and _PLAIN_NUMBER.fullmatch(token) is not None
             reference = self._reference.match(self._data, self._at) if token.isdigit() else None
             if reference is None:
                 return -number if found[1].startswith(b"-") else number
@@ -207,9 +213,11 @@ class _Parser:
         self._heed_loose(token)
         if token in (b"true", b"false"):
             return token == b"true"
-        if token == b"null" or token[0] in b"+-.0123456789":
+        if token == b"null":
             return None
         self._clean = False
+        if token[0] in b"+-.0123456789":
+            return None
         self._stray -= 1
         return Name()
 
@@ -236,9 +244,7 @@ class _Parser:
                 self._at, self._clean = before, False
                 return held
             if token[0] == 0x2F:
-                value = self.value(depth)
-                if value is not None and not isinstance(value, _Nothing):
-                    _put(held, unescaped(token[1:]), value)
+                self._entry(held, unescaped(token[1:]), depth)
             elif token[0] in b"[(<":
                 self._stray_value(held, before, depth)
             else:
@@ -248,6 +254,33 @@ class _Parser:
                 if self._stray < 0:
                     self._at, self._whole = len(self._data), False
                     return held
+
+    def _entry(self, held: dict[str, Value], key: str, depth: int) -> None:
+        """Put the value that follows under its key.
+
+        pdfminer takes every two values for a pair, so behind whatever readers count differently a key of ours may be
+        a value for it: from there on a name that is a value is read once more, as a key.
+        """
+        before = self._at
+        value = self.value(depth)
+        is_behind = isinstance(value, _Nothing) and self._pass_brackets()
+        if is_behind:
+            before = self._at
+            value = self.value(depth)
+        if value is None or isinstance(value, _Nothing):
+            return
+        _put(held, key, value)
+        if is_behind or (isinstance(value, Name) and not self._clean):
+            self._at = before
+
+    def _pass_brackets(self) -> bool:
+        """Go on behind brackets that end nothing, in the place of a value, if there are any."""
+        found = _BRACKETS.match(self._data, self._at)
+        if found is None or not self._again:
+            return False
+        self._again -= 1
+        self._at = found.end()
+        return True
 
     def _stray_value(self, held: dict[str, Value], start: int, depth: int) -> None:
         """A value without a key: some readers make up one, some pass over the bracket alone and go on within."""

@@ -2,7 +2,8 @@
 
 import pytest
 from tests.support.forked_pdfs import DAMAGED_XFA, FORKED, HONEST_FORKS
-from tests.support.gate import codes_of, inspected
+from tests.support.gate import codes_of, inspected, scanned
+from tests.support.odd_pairs_pdfs import HONEST_PAIRS, MORE_ODD_PAIRS, ODD_PAIRS
 from tests.support.odd_words_pdfs import HONEST_WORDS, ODD_WORDS
 from tests.support.pdf_readers import views
 from tests.support.pdfs import document, stream
@@ -43,6 +44,22 @@ class TestObjectsThatOnlySomeReadersSee:
         (issue,) = inspected(FORKED["an earlier revision"]).issues
         assert "only some readers" in issue.detail
         assert issue.place.startswith("byte ")
+
+
+class TestKeysAndValuesThatReadersPairDifferently:
+    @pytest.mark.parametrize("way", ODD_PAIRS | MORE_ODD_PAIRS)
+    def test_an_action_that_one_of_them_sees_is_refused(self, way):
+        data = (ODD_PAIRS | MORE_ODD_PAIRS)[way]
+        assert not inspected(data).ok
+        assert not scanned(data).ok
+
+    @pytest.mark.parametrize("way", ODD_PAIRS)
+    def test_pdfminer_does_see_it(self, way):
+        assert "pdfminer" in views(ODD_PAIRS[way])
+
+    @pytest.mark.parametrize("way", HONEST_PAIRS)
+    def test_what_no_reader_sees_an_action_in_passes(self, way):
+        assert inspected(HONEST_PAIRS[way]).ok
 
 
 class TestWordsThatReadersReadDifferently:

@@ -15,16 +15,15 @@ _CHUNK = 8 << 20
 OVERLAP = 8 << 10
 UNNUMBERED, TRAILER, _ANY = -1, -2, -3
 _MOST_ANY = 200
-_BEHIND = b"\x00\t\n\x0c\r \x80\xff()<>[]{}/%"
+_W = rb"[\x00\t\n\x0c\r \x0b\x80\xff]"
+_BEHIND = b"\x00\t\n\x0c\r \x0b\x80\xff()<>[]{}/%"
 # A number alone, nothing but blanks, or the end of a line, which may be a comment: the rest may stand far before.
-_HALF = re.compile(
-    rb"(?:[\r\n]|[\x00\t\n\x0c\r \x80\xff]{4000}|[\x00\t\n\x0c\r \x80\xff][0-9+.-]+)[\x00\t\n\x0c\r \x80\xff]*\Z"
-)
+_HALF = re.compile(rb"(?:[\r\n]|" + _W + rb"{4000}|" + _W + rb"[0-9+.-]+)" + _W + rb"*\Z")
 _NUMBERS = re.compile(
-    rb"(?:\A|[^0-9+.-])(?=[0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])+"
-    rb"[0-9+.-]+(?:[\x00\t\n\x0c\r \x80\xff]|%[^\r\n]*[\r\n])*\Z"
+    rb"(?:\A|[^0-9+.-])(?=[0-9+.-])[+-]*0*(\d{0,18})[0-9+.-]*(?:" + _W + rb"|%[^\r\n]*[\r\n])+"
+    rb"[0-9+.-]+(?:" + _W + rb"|%[^\r\n]*[\r\n])*\Z"
 )
-_BEFORE = frozenset(b"\x00\t\n\x0c\r \x80\xff0123456789+-.()<>[]{}/%")
+_BEFORE = frozenset(b"\x00\t\n\x0c\r \x0b\x80\xff0123456789+-.()<>[]{}/%")
 _WINDOWS = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 _BLANK = rb"\x00\t\n\x0c\r "
 _APART = rb"\x00\t\n\x0c\r ()<>\[\]{}/"
 _LOOSE = re.compile(
-    rb"R(?![^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%])(?<=[\x00\t\n\x0c\r \x80\xff)>\]}0-9+.-]R)"
+    rb"R(?![^\x00\t\n\x0c\r \x0b\x80\xff()<>\[\]{}/%])(?<=[\x00\t\n\x0c\r \x0b\x80\xff)>\]}0-9+.-]R)"
     # The most common form, passed over here as it is quick.
     + b"".join(rb"(?<![" + _APART + rb"]" + rb"\d" * digits + rb" 0 R)" for digits in range(1, 8))
 )

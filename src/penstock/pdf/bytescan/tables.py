@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from penstock.pdf.bytescan.index import Bytes, ObjectIndex
 from penstock.pdf.bytescan.packed import Unclear
 
-_LINE = re.compile(rb"[\x00\t\n\x0c\r ]*(\d{1,18})[\x00\t\n\x0c\r ]+(\d{1,18})(?:[\x00\t\n\x0c\r ]*([nf])(?![a-z]))?")
-_ONLY_ENTRIES = re.compile(rb"[\x00\t\n\x0c\r 0-9nf]*+\Z")
+_LINE = re.compile(
+    rb"[\x00\t\n\x0b\x0c\r ]*(\d{1,18})[\x00\t\n\x0b\x0c\r ]+(\d{1,18})(?:[\x00\t\n\x0b\x0c\r ]*([nf])(?![a-z]))?"
+)
+_ONLY_ENTRIES = re.compile(rb"[\x00\t\n\x0b\x0c\r 0-9nf]*+\Z")
 _WINDOWS = (1 << 10, 1 << 20, 16 << 20)
 _MOST_TABLES = 20_000
 _MANY = 1000

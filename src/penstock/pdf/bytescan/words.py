@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from penstock.pdf.names import unescaped
 
-_W = rb"[\x00\t\n\x0c\r \x80\xff]"  # the last two for PDFium alone
-_END = rb"(?![^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%])"
+_W = rb"[\x00\t\n\x0c\r \x0b\x80\xff]"  # the last three for some readers alone
+_END = rb"(?![^\x00\t\n\x0c\r \x0b\x80\xff()<>\[\]{}/%])"
 _VALUES = rb"JavaScript|Launch|SubmitForm|ImportData|GoToR|GoToE|Thread|RichMediaExecute"
 _KEYS = rb"JS|OnInstantiate|XFA|OpenAction|AA|EF|EmbeddedFiles|UF|FS|Ref|Win|Mac|Unix|CMD|Encrypt"
 _NAME_OF_ADDRESS = rb"[^\x00\t\n\x0c\r ()<>\[\]{}/%:#\\]*+[:#\\]"
@@ -19,13 +19,13 @@ _WORDS = re.compile(
     rb"/(?:"
     rb"(?P<value>" + _VALUES + rb")" + _END +
     rb"|(?P<key>(?:" + _KEYS + rb")" + _END +
-    rb"|S(?:" + _W + rb"{0,16}[%\d]|" + _W + rb"{17})"
-    rb"|F(?:" + _W + rb"{0,16}(?:[(<%]|\d{1,10}" + _W + rb"{1,16}[\d%])|" + _W + rb"{17})"
+    rb"|S(?:" + _W + rb"{0,16}(?:[%\d\])}]|>(?!>))|" + _W + rb"{17})"
+    rb"|F(?:" + _W + rb"{0,16}(?:[(<%\])}]|>(?!>)|\d{1,10}" + _W + rb"{1,16}[\d%])|" + _W + rb"{17})"
     rb"|URI" + _END + rb"(?!" + _W + rb"{0,16}(?:/(?!" + _NAME_OF_ADDRESS + rb")|>>|\((?:https?|mailto):)))"
     rb"|(?P<packed>ObjStm" + _END + rb"|First" + _W + rb"{1,16}\d{1,10}" + _END +
     rb"(?!" + _W + rb"{1,16}\d{1,10}" + _W + rb"{1,16}R))"
     rb"|(?P<table>XRef" + _END + rb")"
-    rb"|(?P<escaped>[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r \x80\xff()<>\[\]{}/%]*+)"
+    rb"|(?P<escaped>[^\x00\t\n\x0c\r \x0b\x80\xff()<>\[\]{}/%#]{0,40}#[^\x00\t\n\x0c\r \x0b\x80\xff()<>\[\]{}/%]*+)"
     rb")"
 )  # fmt: skip
 _IS_VALUE = {each.decode() for each in _VALUES.split(b"|")}
