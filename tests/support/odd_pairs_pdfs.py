@@ -1,7 +1,7 @@
 """PDFs in whose dictionaries readers pair keys and values differently, or see different blanks between them."""
 
 from tests.support.forked_pdfs import entries_of, forked
-from tests.support.pdfs import document
+from tests.support.pdfs import JS, document
 
 # Each stands where pdfminer, which takes every two values for a pair, counts one more or one less than others do.
 _UNEVEN = {
@@ -51,6 +51,9 @@ MORE_ODD_PAIRS = {
 } | {
     "an object's header with vertical tabs": entries_of(
         forked().replace(b"5 0 obj\n<</S/JavaScript", b"5\x0b0\x0bobj\x0b<</S/JavaScript"), b"\n"
+    ),
+    "an object's header with another word": document("/OpenAction 5 0 R", objects={5: JS}).replace(
+        b"5 0 obj", b"5 0 fbj"
     ),
     "a launch whose operand has another name": _linked("<</S/Launch/Wi#6ez<</F(a)>>>>"),
     "a launch without an operand": _linked("<</#53/Launch>>"),

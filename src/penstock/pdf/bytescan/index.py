@@ -7,6 +7,7 @@ file, or within streams and strings. Read in chunks with `pread`, so memory does
 import os
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from penstock.pdf.syntax import Parsed
@@ -72,6 +73,7 @@ class ObjectIndex:
         self.starts = array("Q")
         self.numbers = array("q")  # UNNUMBERED where there is none
         self._of_number: dict[int, int | list[int]] = {}
+        self._inserted = 0
         self._of_any: list[int] = []  # with a number that stands too far before
 
     def add_chunk(self, begin: int, data: bytes) -> None:
@@ -88,6 +90,16 @@ class ObjectIndex:
                 self._of_any.append(begin + start)
         if len(self.starts) > self._most or len(self._of_any) > _MOST_ANY:
             raise TooManyObjects
+
+    def insert(self, number: int, place: int, most: int) -> bool:
+        """Take a place for the start of an object though no `obj` stands before; False if it is one too many."""
+        at = bisect_left(self.starts, place)
+        if self.starts[at : at + 1] != array("Q", [place]):
+            self.starts.insert(at, place)
+            self.numbers.insert(at, number)
+            self.add(number, place)
+            self._inserted += 1
+        return self._inserted <= most
 
     def add(self, number: int, place: int) -> None:
         before = self._of_number.get(number)

@@ -11,7 +11,7 @@ behind one, has been judged when `scan_bytes` returns without a finding.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
@@ -62,6 +62,7 @@ class _Scan:
         self._parsed = lru_cache(maxsize=4096)(self._parse_at)
         self._part = Judge(self._resolve, is_part=True)
         self._whole = Judge(self._resolve)
+        self._stray = StrayEntries(file, self._index)
         self._opened: set[int] = set()  # object streams, by where they start
         self._incomplete: list[int] = []  # object streams that hold not what they say, by where they start
         self._unsure: list[int] = []  # words of object streams, in no object that could be told
@@ -69,6 +70,7 @@ class _Scan:
     def run(self) -> None:
         found = self._search()
         self._tables = found[TABLE]
+        self._add_stray_entries()
         words = found[KEY]
         for at in found[PACKED]:
             self._open_packed(at)
@@ -110,15 +112,12 @@ class _Scan:
             for place in [*self._index.places_of(reference.number), *self._stray.places_of(reference.number)]
         ]
 
-    @cached_property
-    def _stray(self) -> StrayEntries:
-        stray = StrayEntries(self._file, self._index)
-        stray.add_tables()
+    def _add_stray_entries(self) -> None:
+        self._stray.add_tables()
         for held, stream_at in self._table_streams():
             widths, sections, size = (self._numbers(held.get(key)) for key in ("W", "Index", "Size"))
             for data in self._decodings(held, stream_at):
-                stray.add_stream(data, widths, sections or [0, *size])
-        return stray
+                self._stray.add_stream(data, widths, sections or [0, *size])
 
     def _table_streams(self) -> Iterator[tuple[dict[str, Value], int]]:
         for at in self._tables:

@@ -1,7 +1,7 @@
-"""Entries of cross-reference tables that lead to an object of another number.
+"""Entries of cross-reference tables that lead to an object of another number, or to one without the word `obj`.
 
 Most readers mend such a table; some take whatever stands at the offset for the object that they asked for. So what a
-reference may lead to includes these.
+reference may lead to includes these. pypdf reads any three letters for `obj`: what follows them is an object too.
 """
 
 import re
@@ -18,6 +18,8 @@ _ONLY_ENTRIES = re.compile(rb"[\x00\t\n\x0b\x0c\r 0-9nf]*+\Z")
 _WINDOWS = (1 << 10, 1 << 20, 16 << 20)
 _MOST_TABLES = 20_000
 _MANY = 1000
+_DIGITS = re.compile(rb"\d{1,18}")
+_ANY_HEADER = re.compile(rb"[\x00\s]*[+_-]*(\d*)[\d+_-]*[\x00\s]+[\d+_-]+[\x00\s]+(?!obj)...", re.DOTALL)
 _NEAR = 40  # from an offset to the end of `1 0 obj`
 _HEAD = 1024 + 8
 
@@ -42,8 +44,13 @@ class StrayEntries:
         if len(starts) > _MOST_TABLES:
             raise Unclear("", "more cross-reference tables than can be looked at")
         for start in sorted(starts):
-            for number, offset in _entries(self._stretch(start)):
+            stretch = self._stretch(start)
+            for number, offset in _entries(stretch):
                 self._add(number, offset)
+            # An entry may be damaged as well: any number in the table may be an offset.
+            for offset in {int(each) for each in _DIGITS.findall(stretch)}:
+                for base in {offset, offset + self._header}:
+                    self._add_misspelt(None, base)
 
     def _stretch(self, start: int) -> bytes:
         """The bytes of a table, up to what is no entry: few, where it is none."""
@@ -65,11 +72,21 @@ class StrayEntries:
                     self._add(number, int.from_bytes(data[at + widths[0] : at + widths[0] + widths[1]], "big"))
                 at += row
 
+    def _add_misspelt(self, number: int | None, base: int) -> None:
+        """Count what an offset leads to as an object if two numbers and any word but `obj` stand there."""
+        found = _ANY_HEADER.match(self._file.read(base, _NEAR)) if base < self._file.size else None
+        if found is None:
+            return
+        own = int(found[1] or b"0") if number is None else number
+        if not self._index.insert(own, base + found.end(), _MANY):
+            raise Unclear(f"byte {base}", "too many objects whose headers are damaged")
+
     def _add(self, number: int, offset: int) -> None:
         own = self._index.places_of(number)
         if not self._header and len(own) == 1 and 0 < own[0] - offset <= _NEAR:
             return
         for base in {offset, offset + self._header}:
+            self._add_misspelt(number, base)
             at = bisect_right(self._index.starts, base)
             if at == len(self._index.starts):
                 continue
