@@ -176,14 +176,14 @@ class Sessions:
                 await in_thread(self._shelf.remove_session, session.record.key)
 
     async def _make_room_for_bytes(self, session: Session) -> None:
-        """Forgets which sessions of the object were silent longest, but for the one that sends and one more.
+        """Forgets the sessions of the object that hold much and were silent longest, but for one beside the one that sends.
 
         Before the turn is taken: two that wait for each other's would wait for ever.
         """
         session.last_sent = next(self._sendings)
         same = self._of_name.get(session.record.wish.name, {}).values()
-        sent = sorted((each for each in same if each.is_open and each.last_sent), key=lambda each: each.last_sent)
-        for silent in sent[:-_MOST_WITH_BYTES]:
+        others = sorted((each for each in same if each is not session and _holds_much(each)), key=_last_sent)
+        for silent in others[: max(0, len(others) + 1 - _MOST_WITH_BYTES)]:
             await self.cancel(silent)
 
     def _note(self, key: str, session: Session) -> None:
@@ -368,3 +368,11 @@ async def _got_within(turn: asyncio.Lock, seconds: float) -> bool:
             return await turn.acquire()
     except TimeoutError:
         return False
+
+
+def _holds_much(session: Session) -> bool:
+    return session.is_open and session.file is not None and session.file.size >= QUANTUM
+
+
+def _last_sent(session: Session) -> int:
+    return session.last_sent
