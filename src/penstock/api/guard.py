@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Message, Receive
 
 from penstock.api.access import ACCESS, LARGE_BODIES, OWN_TOKENS, UPLOADS, counts_as_upload, is_counted
+from penstock.api.large_body import BodyCost
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 from penstock.kernel.identity import ACT_FOR_PARAMETER, ID_PATTERN, Caller, refuse_act_for
@@ -28,7 +29,7 @@ from penstock.kernel.shares import ON_BEHALF_OF
 
 COOKIE = "penstock_session"
 LARGEST_BODY = 1 << 20
-SMALL_BODY = 16 << 10  # reading JSON takes the event loop: 5 ms for so much at the worst, 200 ms for a MiB
+SMALL_BODY = 16 << 10  # reading JSON takes the event loop: 5 ms for so much; the cost of a larger one is known before
 LARGEST_ANONYMOUS_BODY = 32 << 10
 _LARGE_BODIES = RatePolicy(rate=0.5, burst=10)  # of one merchant, where large ones are taken at all
 SLOWEST_BODY_SECONDS = 60.0
@@ -192,6 +193,7 @@ def _bounded(request: Request, largest: int) -> Receive:
     if declared.isdecimal() and int(declared) > largest:
         raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=largest)
     received, complete = 0, False
+    cost = BodyCost() if largest > SMALL_BODY else None
     deadline = asyncio.get_running_loop().time() + SLOWEST_BODY_SECONDS
 
     async def receive() -> Message:
@@ -206,6 +208,8 @@ def _bounded(request: Request, largest: int) -> Receive:
         complete = not message.get("more_body", False)
         if received > largest:
             raise PenstockError(error_codes.REQUEST_TOO_LARGE, limit_bytes=largest)
+        if cost is not None:
+            cost.add(message.get("body", b""))
         return message
 
     return receive

@@ -9,6 +9,7 @@ _ZH = {
     "missing": "必填",
     "json_invalid": "不是有效的 JSON",
     "extra_forbidden": "没有这个字段",
+    "too_many_fields": "最多 {most} 个字段",
     "string_type": "应为字符串",
     "string_too_short": "至少 {min_length} 个字符",
     "string_too_long": "最多 {max_length} 个字符",

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from penstock.api import etl_examples as examples
 from penstock.api.examples import answer, shown
 from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.large_body import StrictBody
 from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID
 from penstock.bootstrap import Parts
@@ -34,7 +35,7 @@ _CHANGES = may_fail_with(
 )  # fmt: skip
 
 
-class RuleExample(BaseModel):
+class RuleExample(StrictBody):
     """A text, and the JSON that is right for it."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.RULE_EXAMPLE]})
@@ -43,7 +44,7 @@ class RuleExample(BaseModel):
     result: Any = Field(description="Fits the rule's json_schema")
 
 
-class NewRule(BaseModel):
+class NewRule(StrictBody):
     """A rule. The mode `llm` asks a model, `rules` maps labels and tables without one, `skip` only reads."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.NEW_RULE]})
@@ -60,7 +61,7 @@ class NewRule(BaseModel):
     examples: list[RuleExample] = Field(default_factory=list, max_length=EXAMPLES_MOST, description=_EXAMPLES)
 
 
-class RuleChange(BaseModel):
+class RuleChange(StrictBody):
     """What changes; the rest stays."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.RULE_CHANGE]})
@@ -157,7 +158,7 @@ class RuleVersions(BaseModel):
     next_before: int | None = Field(description="Ask with `before` for the next part; none: that was all")
 
 
-class Trial(BaseModel):
+class Trial(StrictBody):
     """A short text to try a rule on."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.TRIAL]})

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
@@ -11,6 +11,7 @@ from penstock.api import examples as common
 from penstock.api import harvest_examples as examples
 from penstock.api.errors import language_of
 from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.large_body import StrictBody, few_fields
 from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import LARGEST_ID, Code, IdempotencyKey, Moment
 from penstock.api.routes.harvest_shapes import PlanDetail, Planned, PlanPreview, SlicePreview
@@ -42,11 +43,7 @@ _PLANNED = common.answer(
 _NOTHING = common.answer(examples.NOTHING_TO_DO, description="There is nothing to do", model=Planned)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class RunPlanning(_Strict):
+class RunPlanning(StrictBody):
     """How the work is cut, for this plan alone."""
 
     slice_items: _Size = None
@@ -63,7 +60,7 @@ class RunPlanning(_Strict):
         return {to_camel(name): value for name, value in cut.items()} | ({"staleAfter": f"P{days}D"} if days else {})
 
 
-class RunRates(_Strict):
+class RunRates(StrictBody):
     """Slower than the source is registered with; faster is refused. How many connections there are at once is counted
     for all runs together, so no run has a number of its own."""
 
@@ -71,7 +68,7 @@ class RunRates(_Strict):
     burst: _Size = None
 
 
-class RunOverrides(_Strict):
+class RunOverrides(StrictBody):
     """All that an order may change of the source. Where requests go, and with which credential, is not among it."""
 
     planning: RunPlanning = Field(default_factory=RunPlanning)
@@ -82,14 +79,14 @@ class RunOverrides(_Strict):
         return {name: section for name, section in made.items() if section}
 
 
-class OrderedCandidates(_Strict):
+class OrderedCandidates(StrictBody):
     """UPDATE: which records are looked at again."""
 
     kind: CandidateKind = CandidateKind.STALE
     limit: Annotated[int | None, Field(ge=1, le=100_000)] = None
 
 
-class HarvestOrder(_Strict):
+class HarvestOrder(StrictBody):
     """What is to be fetched."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.ORDER]})
@@ -99,7 +96,7 @@ class HarvestOrder(_Strict):
     operation: Operation = Operation.HARVEST
     since: Moment | None = Field(None, description="UTC when it names no zone; for HARVEST and BACKFILL")
     until: Moment | None = Field(None, description="Not included")
-    params: dict[ParamName, ParamValue] = Field(
+    params: Annotated[dict[ParamName, ParamValue], BeforeValidator(few_fields)] = Field(
         default_factory=dict, max_length=50, description="What is asked for; each set of them has a cursor of its own"
     )
     candidates: OrderedCandidates | None = None
