@@ -99,6 +99,15 @@ class TestHostileBodies:
         assert (answer.status_code, answer.json()["code"]) == (400, "REQUEST_INVALID")
         assert lag.own < MOST_LAG
 
+    async def test_of_very_many_wrong_ids_the_first_is_told(self, client):
+        signals = b'{"source":"a","ids":[%s1]}' % (b"1," * (MOST_MARKS - 20))
+        async with watched_loop() as lag:
+            answer = await client.post(
+                "/api/v1/harvest/signals", content=signals, headers=JSON | bearer("operator", merchant="m-ids")
+            )
+        assert (answer.status_code, list(answer.json()["details"]["fields"])) == (400, ["body.ids.0"])
+        assert lag.own < MOST_LAG
+
     @pytest.mark.parametrize("kind", ["application/json", "application/yaml"])
     async def test_sources_are_no_different(self, client, kind):
         headers = {"Content-Type": kind} | bearer("admin", merchant=f"m-{kind[-4:]}")

@@ -3,11 +3,12 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints
 from starlette.requests import Request
 
 from penstock.api import harvest_examples as examples
 from penstock.api.guard import GuardedRoute, SignedIn
+from penstock.api.large_body import StrictBody
 from penstock.api.openapi import may_fail_with
 from penstock.api.parameters import AnyEndpoint, Code, Cursor, EndpointPath, Limit, OneSource, RecordId, SourcePath
 from penstock.api.routes.harvest_progress import beyond, following
@@ -24,14 +25,14 @@ _KNOWN = (error_codes.SOURCE_UNKNOWN, error_codes.ENDPOINT_UNKNOWN)
 Note = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
-class SignalList(BaseModel):
+class SignalList(StrictBody):
     """Records, by the source's ids, and why they should be looked at again."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.SIGNALS]})
 
     source: Code
     endpoint: Code | None = Field(None, description="Without it, the source's default one")
-    ids: list[str] = Field(description="1 to 10,000; the same twice counts once")
+    ids: Annotated[list[str], FailFast()] = Field(description="1 to 10,000; the same twice counts once")
     reason: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,39}$")] = Field(
         "RETRACTION", description="RETRACTION, CORRECTION, MISSING_FIELD or a word of your own"
     )
