@@ -18,8 +18,8 @@ _ONLY_ENTRIES = re.compile(rb"[\x00\t\n\x0b\x0c\r 0-9nf]*+\Z")
 _WINDOWS = (1 << 10, 1 << 20, 16 << 20)
 _MOST_TABLES = 20_000
 _MANY = 1000
-_DIGITS = re.compile(rb"\d{1,18}")
-_ANY_HEADER = re.compile(rb"[\x00\s]*[+_-]*(\d*)[\d+_-]*[\x00\s]+[\d+_-]+[\x00\s]+(?!obj)...", re.DOTALL)
+_OFFSET = re.compile(rb"\d{8,18}")
+_ANY_HEADER = re.compile(rb"[\x00\s]*[+_-]*(\d*)[\d+_-]*[\x00\s]+[\d+_-]+[\x00\s]+(?!obj|[nf]\s+[\dt])...", re.DOTALL)
 _NEAR = 40  # from an offset to the end of `1 0 obj`
 _HEAD = 1024 + 8
 
@@ -47,8 +47,8 @@ class StrayEntries:
             stretch = self._stretch(start)
             for number, offset in _entries(stretch):
                 self._add(number, offset)
-            # An entry may be damaged as well: any number in the table may be an offset.
-            for offset in {int(each) for each in _DIGITS.findall(stretch)}:
+            # An entry may be damaged as well: any number of that many digits may be an offset.
+            for offset in {int(each) for each in _OFFSET.findall(stretch)}:
                 for base in {offset, offset + self._header}:
                     self._add_misspelt(None, base)
 
