@@ -176,7 +176,7 @@ class Sessions:
                 await in_thread(self._shelf.remove_session, session.record.key)
 
     async def _make_room_for_bytes(self, session: Session) -> None:
-        """Forgets the sessions of the object that hold much and were silent longest; one may stay beside the one that sends.
+        """Forgets sessions of the object that hold much, longest silent first; one may stay beside the one that sends.
 
         Before the turn is taken: two that wait for each other's would wait for ever.
         """
