@@ -24,6 +24,7 @@ from penstock.kernel.errors import PenstockError
 from penstock.kernel.turns import LONGEST_SECONDS, STRANGERS, Turn
 
 MOST = 256  # of each sort
+REFUSED_AFTER_SECONDS = 1.0
 SECONDS_TO_SEND = 1.0  # after which a body that still comes may lose its place
 _NOTIFICATIONS = "the bucket's notifications"  # no merchant has such an id
 _REFUSAL = (
@@ -43,6 +44,7 @@ class Entrance:
         self._app = app
         self._with_body: _Places = OrderedDict()
         self._without: _Places = OrderedDict()
+        self._cut_off: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,16 +60,22 @@ class Entrance:
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         places = self._with_body if _has_body(Headers(scope=scope)) else self._without
         if len(places) >= MOST and not self._make_room(places):
-            for message in _REFUSAL:
-                await send(message)
+            await _refuse(send)
             return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  a coroutine of asyncio runs in one
         places[task] = asyncio.get_running_loop().time()
         leave = partial(places.pop, task, None)
+        answer = _Answer(send)
         try:
-            await self._in_turn(STRANGERS, scope, _until_complete(receive, leave), send)
+            await self._in_turn(STRANGERS, scope, _until_complete(receive, leave), answer)
+        except asyncio.CancelledError:
+            if task not in self._cut_off or answer.has_begun:
+                raise
+            task.uncancel()
+            await _refuse(send)
         finally:
+            self._cut_off.discard(task)
             leave()
 
     async def _in_turn(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,8 +90,28 @@ class Entrance:
         if places is self._without or asyncio.get_running_loop().time() - since < SECONDS_TO_SEND:
             return False
         del places[oldest]
+        self._cut_off.add(oldest)
         oldest.cancel()
         return True
+
+
+class _Answer:
+    """Stands in for `send`: remembers whether the answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+
+async def _refuse(send: Send) -> None:
+    """Not at once: whoever is refused comes back at once, and costs us most when refused most."""
+    await asyncio.sleep(REFUSED_AFTER_SECONDS)
+    for message in _REFUSAL:
+        await send(message)
 
 
 _Places = OrderedDict[asyncio.Task[object], float]

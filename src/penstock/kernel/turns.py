@@ -17,6 +17,7 @@ from penstock.kernel.clock import Clock
 STRANGERS = ""  # whose turns those take who have shown no token; there is no merchant of this id
 _ALONE, _BESIDE_OTHERS = 32, 2
 LONGEST_SECONDS = 0.05  # of a request that does not wait for its client
+_SHORTEST_PAUSE = 0.004  # what a request costs before it has its turn, and after it, is not counted by it
 _STRANGERS_SECONDS = 0.005
 _SEEN_SECONDS = 1.0  # a merchant that sends one file after the other is there in between as well
 _MOST_SEEN = 1000
@@ -51,8 +52,8 @@ class Turns:
             raise
 
     def give(self, merchant_id: str, pause: float = 0.0) -> None:
-        """Beside others, who waits for the turn gets it after the pause."""
-        if pause and merchant_id in self._waiting and self.most(merchant_id) == _BESIDE_OTHERS:
+        """Beside others, the next one has the turn after the pause."""
+        if pause and self.most(merchant_id) == _BESIDE_OTHERS:
             asyncio.get_running_loop().call_later(pause, self._pass_on, merchant_id)
         else:
             self._pass_on(merchant_id)
@@ -123,8 +124,9 @@ class Turn:
             self._timer = None
         if self._is_held:
             self._is_held = False
-            used = time.monotonic() - self._since if self._is_paced else 0.0
-            self._turns.give(self._merchant_id, min(used, LONGEST_SECONDS))
+            used = time.monotonic() - self._since
+            pause = min(max(used, _SHORTEST_PAUSE), LONGEST_SECONDS)
+            self._turns.give(self._merchant_id, pause if self._is_paced else 0.0)
 
     async def __aenter__(self) -> Self:
         await self.take()

@@ -87,6 +87,8 @@ class TestConnections:
 class TestBodies:
     async def test_too_many_slow_ones_are_refused_and_signed_in_callers_are_not(self, served, monkeypatch):
         monkeypatch.setattr(entrance, "MOST", 5)
+        monkeypatch.setattr(entrance, "SECONDS_TO_SEND", 60.0)
+        monkeypatch.setattr(entrance, "REFUSED_AFTER_SECONDS", 0.05)
         async with strangers(served, 50, HEAD) as wires, httpx.AsyncClient() as client:
             await are_down_to(wires, 5)
             body = {"url": "http://127.0.0.1:9/hook"}
