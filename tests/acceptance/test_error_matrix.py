@@ -73,7 +73,7 @@ FILES = [
     bad_file("work without end", files.endless_work, "SECURITY_PARSE_TIMEOUT", "3 s of CPU time"),
     bad_file("too many objects", files.too_many_objects, "SECURITY_OBJECT_COUNT_EXCEEDED", "3000 are allowed"),
     bad_file("a program to start", files.opening("<</S/Launch/F(calc.exe)>>"), "SECURITY_LAUNCH_ACTION", "Launch"),
-    bad_file("a form that is sent", files.opening("<</S/SubmitForm/F(https://x)>>"), "SECURITY_SUBMIT_ACTION", "SubmitForm"),
+    bad_file("a form that is sent", files.opening("<</S/SubmitForm/F(x:y)>>"), "SECURITY_SUBMIT_ACTION", "SubmitForm"),
     bad_file("another file", files.opening("<</S/GoToR/F(a.pdf)/D[0/Fit]>>"), "SECURITY_REMOTE_ACTION", "GoToR"),
     bad_file("an address that opens", files.opening("<</S/URI/URI(https://x)>>"), "SECURITY_URI_ACTION", "https://x"),
     bad_file("an attachment", files.with_attachment, "SECURITY_EMBEDDED_FILE", "files"),
