@@ -33,6 +33,7 @@ class TestStopping:
             async with asyncio.timeout(20):
                 await begun.wait()
                 stop.set()
+                await asyncio.sleep(0.2)  # it knows by now that nothing more is to be begun
                 go_on.set()
                 await working
             async with parts.database.transaction() as tx:
