@@ -38,7 +38,7 @@ _REFUSAL = (
 
 
 class Entrance:
-    """In plain ASGI. `scope["state"]["turn"]` is the request's turn, for who reads its body bit by bit."""
+    """The outermost layer, in plain ASGI. It leaves the request's turn in `scope["state"]["turn"]`, for uploads."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -118,7 +118,7 @@ _Places = OrderedDict[asyncio.Task[object], float]
 
 
 async def _owner(request: Request) -> str:
-    """Who has the turns that the request takes."""
+    """The merchant whose turn the request takes, or who stands for one."""
     if request.url.path in OWN_TOKENS:
         try:
             await request.app.state.parts.push_tokens.check(request.headers.get("authorization"))

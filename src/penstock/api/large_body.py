@@ -1,4 +1,4 @@
-"""What a large JSON body may cost: reading, checking and answering it takes the event loop, which all callers share.
+"""Limits what a large JSON body may cost: reading, checking and answering it holds the event loop that all share.
 
 The size in bytes says little. A MiB of text is read in 2 ms; a MiB of `[],[],` is 350,000 lists, which took half a
 second, most of it to collect garbage. So the marks are counted that JSON is built of, before anything is read.
@@ -21,7 +21,7 @@ _MOST_FIELDS = 100
 
 
 class BodyCost:
-    """What one body will cost, known as its parts arrive."""
+    """The cost of one body, known as its parts arrive."""
 
     def __init__(self) -> None:
         self._marks = 0

@@ -72,7 +72,7 @@ class Parts:
 
     @property
     def turns(self) -> Turns:
-        """Of all requests on this process's event loop."""
+        """The turns of all requests on this process's event loop."""
         return self.uploads.turns
 
     @cached_property

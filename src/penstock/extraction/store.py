@@ -216,7 +216,7 @@ async def keep_content(tx: Tx, merchant_id: str, key: str, size: int, quota: int
 
 async def unread_content(tx: Tx, days: int, after: tuple[str, str], limit: int) -> list[tuple[str, str]]:
     """Merchants and keys, in order, of documents that may go."""
-    rows = await fetch_all(tx, f"select merchant_id, source_key from etl_content c where {_UNREAD}"  # noqa: S608
+    rows = await fetch_all(tx, f"select merchant_id, source_key from etl_content c where {_UNREAD}"  # noqa: S608  a constant
         " and (merchant_id, source_key) > (%(merchant)s, %(key)s) order by merchant_id, source_key limit %(limit)s",
         {"days": days, "merchant": after[0], "key": after[1], "limit": limit},
     )  # fmt: skip
@@ -227,7 +227,7 @@ async def release_content(tx: Tx, merchant_id: str, key: str, days: int) -> bool
     """Count it no longer, if that is still right; True when nobody else has it either. The key is locked."""
     wanted = {"days": days, "merchant": merchant_id, "key": key}
     await tx.execute("select pg_advisory_xact_lock(hashtextextended('etl content ' || %(key)s, 0))", wanted)
-    gone = await fetch_one(tx, f"delete from etl_content c where {_UNREAD}"  # noqa: S608
+    gone = await fetch_one(tx, f"delete from etl_content c where {_UNREAD}"  # noqa: S608  a constant
         " and merchant_id = %(merchant)s and source_key = %(key)s returning 1", wanted)  # fmt: skip
     if gone is None:
         return False

@@ -9,7 +9,6 @@ on, so silent connections and idle ones end then too.
 
 import errno
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,16 +21,10 @@ from penstock.kernel.settings import SettingsError
 HEADER_SECONDS = 10
 _LARGEST_HEADERS = 64 << 10
 _BACKLOG = 1024
-_SWITCH_SECONDS = 0.0005
 
 
 def http_server(app: Callable[..., Any], host: str, port: int, *, places: int) -> Server:
-    """A server that is not started yet; it takes `places` connections at once, the others wait in the system.
-
-    It hands over each request from a thread of its own. While the event loop is busy that thread gets the interpreter
-    only every so often (5 ms by default), and all requests wait behind each other for it.
-    """
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    """A server that is not started yet; it takes `places` connections at once, the others wait in the system."""
     return Server(
         app,
         address=host,

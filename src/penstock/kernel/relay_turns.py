@@ -36,7 +36,7 @@ select * from outbox_events e where e.slot = %(slot)s and {_READY} order by even
 """  # noqa: S608  composed of constants
 _LANE = "coalesce({0}.merchant_id, '')"
 _HOP = (
-    f"select {_LANE.format('p')} as merchant from outbox_events p where p.slot = %(slot)s and p.relayed_at is null"  # noqa: S608
+    f"select {_LANE.format('p')} as merchant from outbox_events p where p.slot = %(slot)s and p.relayed_at is null"  # noqa: S608  a constant
     f" and {_LANE.format('p')} {{0}} order by {_LANE.format('p')} limit 1"
 )
 _LANES = f"""

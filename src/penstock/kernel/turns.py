@@ -1,7 +1,7 @@
 """Limits how many requests of a merchant are worked on at a time, so that another merchant's are not the last of many.
 
 All requests of a process share its event loop: one merchant with 150 busy connections would make every step of another
-wait for 150. A merchant that is alone may have many turns; beside others it has one or two, and the rest of its
+wait for 150. A merchant that is alone may have many turns; beside others it has two, and the rest of its
 requests wait, unread, in the order they came. A turn is given back by whoever waits for its client, and by whoever has
 had it for long: that one waits for something else than the event loop.
 """
@@ -72,7 +72,7 @@ class Turns:
             del self._held[merchant_id]
 
     def most(self, merchant_id: str) -> int:
-        """At least one, so whoever waits has its turn when one is given back."""
+        """How many turns the merchant may have now; at least one, so whoever waits has its turn in the end."""
         if merchant_id == STRANGERS:
             return _BESIDE_OTHERS
         if len(self._held) > (merchant_id in self._held) + (STRANGERS in self._held):

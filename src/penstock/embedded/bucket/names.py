@@ -18,7 +18,7 @@ def check_name(name: str) -> str:
 
 
 def owner_of(name: str) -> str:
-    """Who uploads an object, as its name tells: that of a direct upload is `folder/user/hash`."""
+    """The uploader of an object, as its name tells: that of a direct upload is `folder/user/hash`."""
     return name.rpartition("/")[0].rpartition("/")[2]
 
 

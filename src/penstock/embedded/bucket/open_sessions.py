@@ -15,7 +15,7 @@ _SILENT_LASTS = timedelta(days=1)
 
 
 class Session:
-    """What is known of one session, and who writes to it."""
+    """One session: what is known of it, and the request that writes to it."""
 
     def __init__(self, record: SessionRecord, heard: datetime, *, is_empty: bool = True) -> None:
         self.record = record
@@ -67,7 +67,7 @@ class OpenSessions:
             del self._of_owner[session.owner]
 
     def made_way_for(self, owner: str, now: datetime) -> Session | None:
-        """Whose place a new session of this uploader takes; None while there is room. A Refusal when nobody's."""
+        """The session that makes way for a new one of this uploader; None while there is room. Refusal if none can."""
         same = self._of_owner.get(owner, {})
         if len(same) >= self._most_of_one:
             leaving = _useless(same, now)
@@ -82,7 +82,7 @@ class OpenSessions:
         raise too_many(f"All {self._count} sessions of this bucket are in use: try again in a few minutes.")
 
     def _with_as_many_as(self, count: int) -> Iterator[dict[str, Session]]:
-        """Those of each uploader that has no fewer than `count`; whoever has most comes first."""
+        """The sessions of each uploader that has no fewer than `count`; whoever has most comes first."""
         candidates = [sessions for sessions in self._of_owner.values() if len(sessions) >= count]
         yield from sorted(candidates, key=len, reverse=True)
 

@@ -36,7 +36,7 @@ class BucketPlace:
         return name
 
     async def check_token(self, request: Request, name: str | None) -> None:
-        """What is done with the object of that name is done for its uploader."""
+        """Counts the request as one of the uploader whose object it names."""
         self.tokens.check(request.headers.get("authorization"))
         await request.admit(ITSELF if name is None else owner_of(name))
 

@@ -33,7 +33,7 @@ class FairWork:
 
 
 class OwnedWork:
-    """What one request does, for its owner: strangers, until its sender has shown a right.
+    """The work of one request. It belongs to the strangers until its sender has shown a right, then to the uploader.
 
     What the bucket does by itself, in no request, waits for no turn.
     """
@@ -44,7 +44,7 @@ class OwnedWork:
         self._turn = None if owner == ITSELF else fair.turns.of(owner)
 
     async def hand_to(self, owner: str) -> None:
-        """From here on it is this owner's, and waits for its turn."""
+        """Makes it this owner's work and waits for the owner's turn."""
         self.give_turn()
         self.owner, self._turn = owner, self._fair.turns.of(owner)
         await self.take_turn()

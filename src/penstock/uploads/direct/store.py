@@ -18,7 +18,7 @@ from penstock.uploads.direct.states import DIRECT_UPLOAD, VIDEO, DirectStatus, V
 Row = dict[str, Any]
 
 _BEGIN = (
-    f"{QUEUED_FOR_ROOM} insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name,"  # noqa: S608
+    f"{QUEUED_FOR_ROOM} insert into catalog.uploads (upload_id, user_id, video_id, bucket, object_name,"  # noqa: S608  a constant
     " original_filename, content_type, expected_size, content_md5, merchant_id, user_name, policy, declared_seconds,"
     " due_at) select upload_id, user_id, video_id, bucket, object_name, original_filename, content_type,"
     " expected_size, content_md5, merchant_id, user_name, policy, declared_seconds, now() + %(look_after)s from queued"
