@@ -195,7 +195,7 @@ async def list_rules(
     after: Annotated[int, Query(ge=0, le=LARGEST_ID, description="`next_after` of the part before", examples=[7])] = 0,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at the most", examples=[50])] = 50,
 ) -> EtlRules:
-    """Rules of the caller's merchant and rules for everybody, without their schemas, prompts and examples."""
+    """Those of the caller's merchant and those for everybody, without their schemas, prompts and examples."""
     parts: Parts = request.app.state.parts
     async with parts.database.transaction() as tx:
         found = await rule_lists.list_rules(tx, caller, parts.settings.etl, after=after, limit=limit)
