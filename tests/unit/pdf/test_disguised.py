@@ -11,7 +11,7 @@ from tests.support.disguised_pdfs import (
 )
 from tests.support.gate import codes_of, inspected, scanned
 from tests.support.pdf_readers import views
-from tests.support.pdfs import document
+from tests.support.pdfs import document, stream
 
 
 class TestEncryptionOfAnOlderSection:
@@ -57,3 +57,30 @@ class TestLinksInDisguise:
     @pytest.mark.parametrize("way", HONEST_LINKS)
     def test_ordinary_addresses_pass(self, way):
         assert inspected(HONEST_LINKS[way]).issues == []
+
+
+_EMPTY_STREAM = "<</Length 0>>stream\n\nendstream"
+_SCRIPT = "<</S/JavaScript/JS(app.alert\\(1\\);)>>"
+
+
+class TestBehindTheEndOfAnObject:
+    """Some readers go on where others stop, and take what comes last for the object."""
+
+    @pytest.mark.parametrize(
+        "objects",
+        [
+            {5: f"{_EMPTY_STREAM}\n{_SCRIPT}"},
+            {5: f"<<>>endstream {_SCRIPT}"},
+            {5: f"{_EMPTY_STREAM}{' ' * 2000}{_SCRIPT}"},
+            {5: "<</S 6 0 R/F(a)>>", 6: "/URI endstream /Launch"},
+            {5: "<</S 6 0 R/F(a)>>", 6: f"{_EMPTY_STREAM} /Launch"},
+            {5: "<</S 6 0 R/F(a)>>", 6: f"{_EMPTY_STREAM}{' ' * 2000}/Launch"},
+            {5: f"{_EMPTY_STREAM}<</Type/ObjStm/N 1/First 4>> x stream\n"},
+        ],
+    )
+    def test_an_action_there_is_refused(self, objects):
+        assert {issue.code for issue in scanned(document(objects=objects)).issues}
+
+    def test_the_data_of_a_stream_may_speak_of_actions(self):
+        text = stream(b"BT (/S /JavaScript /JS (app.alert)) Tj ET /S /Launch /F (a)", packed=False)
+        assert inspected(document(objects={5: text})).issues == []

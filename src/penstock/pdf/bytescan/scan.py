@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 
 from penstock.pdf import codes
 from penstock.pdf.actions import Finding, Judge, TooManyValues
-from penstock.pdf.bytescan.around import objects_around
+from penstock.pdf.bytescan.around import ends_for_all, first_outside, objects_around
 from penstock.pdf.bytescan.index import TRAILER, UNNUMBERED, Bytes, ObjectIndex, TooManyObjects
 from penstock.pdf.bytescan.packed import PackedObjects, Unclear
 from penstock.pdf.bytescan.references import loose_references
@@ -131,6 +131,8 @@ class _Scan:
         found = self._file.parsed(place, parse_object)
         if isinstance(found.value, Either) and not found.is_whole:
             raise Unclear(f"byte {place}", "an object of more values than can be looked at")
+        if not ends_for_all(self._file, self._streams, found):
+            raise Unclear(f"byte {place}", "an object that does not end where it should")
         return self._with_stream(found)
 
     def _with_stream(self, found: Parsed) -> Value:
@@ -188,6 +190,7 @@ class _Scan:
         for start, found in objects_around(self._file, self._index, self._unsure):
             if found.streams or not found.is_whole:
                 raise Unclear(f"byte {start}", "an object stream that readers may read differently")
+        self._check_outside(self._unsure, "text that could be an object stream, outside of all objects")
         for held, stream_at in self._table_streams():
             for data in self._decodings(held, stream_at):
                 for number in streams_named_in(data, self._numbers(held.get("W"))):
@@ -203,6 +206,13 @@ class _Scan:
         for start, found in objects_around(self._file, self._index, places):
             if found.has_loose_reference or not found.is_whole:
                 raise Unclear(f"byte {start}", "a reference that readers may read differently")
+        self._check_outside(places, "a reference that readers may read differently")
+
+    def _check_outside(self, places: list[int], detail: str) -> None:
+        """Readers that go on behind the end of an object see there what we do not look at."""
+        at = first_outside(self._file, self._index, self._streams, places)
+        if at is not None:
+            raise Unclear(f"byte {at}", detail)
 
     def _decodings(self, held: dict[str, Value], stream_at: int) -> list[bytes]:
         found: dict[bytes, None] = {}
@@ -228,7 +238,8 @@ class _Scan:
         before = self._index.starts[: bisect_right(self._index.starts, suspects[-1])]
         if len(before) > _MOST_TRACED:
             raise Unclear("", "text that could be an action, in more objects than can be looked at")
-        self._judge_objects(before, suspects)
+        if not self._judge_objects(before, suspects):
+            self._check_outside(suspects, "text that could be an action, outside of all objects")
 
     def _judge_objects(self, starts: Sequence[int], suspects: list[int]) -> bool:
         told = False

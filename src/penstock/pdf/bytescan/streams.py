@@ -1,6 +1,7 @@
 """The data of a stream as it stands in the bytes, in every way that a reader may cut it out."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from penstock.pdf.bytescan.index import Bytes
 from penstock.pdf.bytescan.packed import Unclear
@@ -24,7 +25,7 @@ class RawStreams:
         lengths = [each for each in self._numbers_of(held.get("Length")) if 0 <= each <= _LONGEST]
         made = []
         for begin in self._beginnings(start):
-            end = max(begin + max(lengths, default=0), self._end_word(begin))
+            end = max(begin + max(lengths, default=0), self.end_of_data(begin))
             made.append(self._file.read(begin, min(end - begin, _LONGEST)))
         return made
 
@@ -45,7 +46,9 @@ class RawStreams:
                 found.append(start + begin)
         return found
 
-    def _end_word(self, begin: int) -> int:
+    @lru_cache(maxsize=64)  # noqa: B019 - lives as long as the scan of one file
+    def end_of_data(self, begin: int) -> int:
+        """Where the first `endstream` stands; the end of what is looked at, if there is none."""
         at = begin
         while at < min(self._file.size, begin + _LONGEST):
             data = self._file.read(at, _PIECE + len(_END))
