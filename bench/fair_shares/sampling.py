@@ -16,7 +16,7 @@ from bench.fair_shares.victims import Victim
 
 PACE = 0.25  # seconds from one sample to the next, at least
 LONGEST = 20.0  # seconds; an answer that takes longer is not waited for, and counts as this long
-ENOUGH = 30
+ENOUGH = 100
 
 
 @dataclass
