@@ -13,6 +13,7 @@ class Receiver:
         self.status = 204
         self.stall = False
         self.drips = False
+        self.continues = False
         self.url = ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,6 +28,8 @@ class Receiver:
             await reader.read()
         elif self.drips:
             await self._drip(writer)
+        elif self.continues:
+            await self._continue(writer)
         else:
             location = "Location: http://127.0.0.1:9/\r\n" if self.status == 302 else ""
             writer.write(
@@ -34,6 +37,13 @@ class Receiver:
             )
             await writer.drain()
         writer.close()
+
+    async def _continue(self, writer: asyncio.StreamWriter) -> None:
+        """It says without end that the client may go on."""
+        with suppress(OSError):
+            while not writer.is_closing():
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 5000)
+                await writer.drain()
 
     async def _drip(self, writer: asyncio.StreamWriter) -> None:
         """An answer that never ends, a letter at a time."""

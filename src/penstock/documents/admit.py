@@ -42,7 +42,7 @@ async def admit(desk: Desk, order: Order) -> dict[str, Any]:
         if isinstance(found, dict):
             return _unless_rejected(found)
         try:
-            turn = desk.admitting.of(order.owner.merchant_id, desk.settings.admissions_per_merchant)
+            turn = desk.admitting.of(order.tenant, desk.settings.admissions_per_merchant)
             async with holding(desk, order, found), turn:
                 job = await _make(desk, order, found)
         except PenstockError as failure:
@@ -67,7 +67,7 @@ async def _unless_taken_over(desk: Desk, order: Order) -> None:
 
 
 async def _make(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
-    path, tenant = claim.upload.path, order.owner.merchant_id
+    path, tenant = claim.upload.path, order.tenant
     failpoints.reach("admission.claimed")
     with metrics.CHECK_SECONDS.time():
         inspection = await desk.examiner.inspect(path, tenant=tenant)

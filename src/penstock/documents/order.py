@@ -20,6 +20,11 @@ class Order:
     idempotency_key: str | None = None
 
     @property
+    def tenant(self) -> str:
+        """Whose share of the machine the work takes: the asker's, or a caller who acts for many would have many."""
+        return self.caller.merchant_id
+
+    @property
     def digest(self) -> str:
         """Equal for equal requests: a repeat with the same key is told from another request by it."""
         asked = [self.upload_id, self.owner.merchant_id, self.category, self.industry, self.allow_duplicate]

@@ -35,6 +35,7 @@ from penstock.kernel.sinks import Send, SinkRefused
 from penstock.kernel.telemetry import with_traceparent
 
 MOST_ENDPOINTS = 50  # of one merchant: every event of its goes to each of them
+_MOST_OF_AN_ANSWER = 16 << 10  # bytes; only the status counts
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the layout's prefix, not a secret
 
 
@@ -148,6 +149,7 @@ class WebhookCaller:
             follow_redirects=False,
             transport=PinnedTransport(
                 anywhere if settings.allow_private else public_only,
+                most_bytes=_MOST_OF_AN_ANSWER,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             ),
         )

@@ -40,15 +40,18 @@ class Counting:
         self._real = real
         self.inspected = 0
         self.rendered = 0
+        self.tenants: set[str] = set()  # whose shares were taken
         self.before: Any = None
 
     async def inspect(self, path: Path, *, tenant: str) -> Inspection:
         self.inspected += 1
+        self.tenants.add(tenant)
         if self.before is not None:
             await self.before()
         return await self._real.inspect(path, tenant=tenant)
 
     async def prescan(self, *given: Any, tenant: str) -> Any:
+        self.tenants.add(tenant)
         return await self._real.prescan(*given, tenant=tenant)
 
     async def render(self, *given: Any, tenant: str) -> bytes:

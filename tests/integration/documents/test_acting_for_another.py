@@ -26,6 +26,12 @@ class TestJobsForAnotherMerchant:
         refused = await office.post(upload, headers=headers, impersonate_merchant_id="m-8")
         assert (refused.status_code, refused.json()["code"]) == (403, "MERCHANT_DENIED")
 
+    async def test_who_acts_for_many_has_one_share_of_the_sandbox(self, office):
+        headers = bearer(act_for=("m-7", "m-8", "m-9"))
+        for merchant in ("m-7", "m-8", "m-9"):
+            await office.post(await office.upload(), headers=headers, impersonate_merchant_id=merchant)
+        assert office.examiner.tenants == {"m-1"}
+
     async def test_an_uploader_cannot_learn_whether_another_merchant_has_a_file(self, office):
         content = pdf("merger plan")
         theirs = await office.job(content, merchant="m-2")

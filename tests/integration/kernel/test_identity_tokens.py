@@ -79,6 +79,8 @@ class TestLocalTokens:
             {"merchant_id": 7},
             {"merchant_id": "m {1}"},
             {"merchant_id": "m\x00"},
+            {"merchant_id": "m\ud800"},
+            {"sub": "\udfff"},
             {"sub": "x" * 129},
             {"act_for": "m-2"},
             {"act_for": ["m-2", 7]},

@@ -66,6 +66,11 @@ class TestComingBack:
         notices = await self.returns(world, bookmark, 1)
         assert (names(notices), numbers(notices)) == (["page_completed"], [3])
 
+    async def test_with_an_id_that_redis_cannot_hold_gets_the_state(self, world, bookmark):
+        for position in (f"{2**64}-0", f"0-{2**64}"):
+            [snapshot] = await self.returns(world, f"{position}-{bookmark[-8:]}", 1)
+            assert facts(snapshot) == [1, 2]
+
     async def test_after_a_trim_gets_the_state(self, world, bookmark):
         for start in range(3, 503, 100):
             await world.happen(JOB, *range(start, start + 100))

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from standardwebhooks import Webhook
+from tests.support.loop_lag import watched_loop
 from tests.support.outlets import receivers, relay_all
 from tests.support.webhook_receiver import running_receiver
 
@@ -17,8 +18,9 @@ from penstock.kernel.clock import SystemClock
 from penstock.kernel.db import Database, fetch_all
 from penstock.kernel.deliveries import Deliveries, DeliverySettings, dead_letters, send_again
 from penstock.kernel.errors import PenstockError
-from penstock.kernel.events import Event
+from penstock.kernel.events import Event, StoredEvent
 from penstock.kernel.outbox import announce
+from penstock.kernel.sinks import SinkRefused
 from penstock.kernel.telemetry import continued
 from penstock.kernel.webhooks import Registration, WebhookCaller, WebhookSettings
 
@@ -141,6 +143,17 @@ class TestCalling:
         async with database.transaction() as tx:
             [row] = await fetch_all(tx, "select last_error from outbox_deliveries")
         assert row["last_error"] == "SinkRefused: no answer within 0.5 s"
+
+    async def test_a_receiver_that_says_continue_without_end_is_left_at_once_and_holds_up_nobody(
+        self, database, caller, receiver
+    ):
+        made = await register(database, receiver.url)
+        receiver.continues = True
+        send = await caller.find(str(made["endpoint_id"]))
+        async with watched_loop() as lag:
+            with pytest.raises(SinkRefused, match="no whole answer within 16384 bytes"):
+                await send(StoredEvent(1, event(), None))
+        assert lag.own < 0.05
 
     async def test_what_is_queued_for_a_removed_endpoint_is_dropped(self, database, caller, receiver):
         made = await register(database, receiver.url)

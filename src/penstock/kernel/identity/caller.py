@@ -9,6 +9,7 @@ from typing import Any
 # An id ends up in Redis keys (braces are hash tags there), stream names and logs: no blanks, no controls.
 ID_PATTERN = r"[^\s{}\x00-\x1f\x7f-\x9f]{1,128}"
 _ID = re.compile(ID_PATTERN)
+_HALF_LETTER = re.compile("[\ud800-\udfff]")
 
 
 class Role(StrEnum):
@@ -78,4 +79,5 @@ def _listed(value: Any) -> tuple[str, ...]:
 
 
 def is_id(value: str) -> bool:
-    return _ID.fullmatch(value) is not None
+    """Without halves of letters, which neither PostgreSQL nor logs take; JSON can bring them."""
+    return _ID.fullmatch(value) is not None and _HALF_LETTER.search(value) is None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 KEPT_FAMILIES = frozenset({"dashboard"})
 
 _SPOKEN = re.compile(r"(\d{1,20})-(\d{1,20})-([0-9a-f]{8})")
+_LARGEST = 2**64 - 1  # that Redis takes
 
 
 def family(topic: str) -> str:
@@ -55,7 +56,9 @@ class Bookmark(NamedTuple):
     def parse(cls, text: str | None) -> "Bookmark | None":
         """None for what we never sent: it is answered with a snapshot, as an error would end the client's retries."""
         found = _SPOKEN.fullmatch(text or "")
-        return cls(Position(int(found[1]), int(found[2])), found[3]) if found else None
+        if found is None or max(int(found[1]), int(found[2])) > _LARGEST:
+            return None
+        return cls(Position(int(found[1]), int(found[2])), found[3])
 
     def __str__(self) -> str:
         return f"{self.position}-{self.run}"

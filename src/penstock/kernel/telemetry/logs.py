@@ -129,4 +129,4 @@ def _masking(masker: Masker) -> Callable[[Any, str, _Event], _Event]:
 
 def _as_json(_logger: Any, _method: str, event: _Event) -> str:
     first = {name: event.pop(name) for name in ("timestamp", "level", "event") if name in event}
-    return json.dumps(first | dict(event))
+    return json.dumps_storable(first | dict(event))

@@ -38,6 +38,11 @@ class TestLogging:
             "tags": ["a"],
         }
 
+    def test_half_of_a_letter_costs_no_line(self):
+        lines = Lines()
+        logging_to(lines).error("failed", merchant="m\ud800")
+        assert [record["merchant"] for record in lines.records] == ["m?"]
+
     def test_lines_go_to_stderr_as_it_is_now(self, monkeypatch):
         configure_logging("serve", "host-1", TelemetrySettings(), masker=MASKER)
         later = Lines()
