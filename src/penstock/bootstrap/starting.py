@@ -83,8 +83,8 @@ def standing_alone(settings: Settings, *, role: str, worker_id: str = "") -> Ite
     """For a role that needs no servers: only its logs, traces and metrics are opened."""
     with ExitStack() as stack:
         stack.callback(start_telemetry(role, worker_id or settings.workers.name(), settings.telemetry).close)
-        for name in unknown_variables(GROUPS.values()):
-            log.warning("settings.unknown_variable", name=name)
+        for name, reason in unknown_variables(GROUPS.values()).items():
+            log.warning("settings.unknown_variable", name=name, reason=reason or "there is no such setting")
         if role != "serve" and settings.telemetry.metrics_port:
             stack.enter_context(metrics_server(settings.telemetry.metrics_port, settings.runtime.host))
         yield

@@ -36,7 +36,9 @@ def config(data: Data = None, as_json: AsJson = False) -> None:
                 console.print(line)
     if strange := unknown_variables(GROUPS.values()):
         sentence = screen.text("These variables set nothing; misspelt?", "以下变量不对应任何设置，是否拼写有误？")
-        console.print(f"\n[yellow]{sentence}[/yellow] {', '.join(strange)}")
+        console.print(f"\n[yellow]{sentence}[/yellow]")
+        for name, reason in strange.items():
+            console.print(Text(f"  {name}: {reason}" if reason else f"  {name}"))
 
 
 def _placed(row: Shown) -> Shown:

@@ -1,6 +1,7 @@
 """Settings of going through pages: how work is held, remembered, and rescued when its worker dies."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -12,6 +13,9 @@ class OrphanSettings(SettingsGroup):
     """Jobs whose worker died, and how far a job has come."""
 
     model_config = SettingsConfigDict(env_prefix="GW_")
+    without_effect: ClassVar = {
+        "GW_ORPHAN_SCAN_LOCK_TTL_SEC": "the scan takes no lock; each job is claimed in the database"
+    }
 
     orphan_scan_interval_sec: timedelta = Field(
         timedelta(seconds=60), description="Time between two looks for jobs whose worker is dead"

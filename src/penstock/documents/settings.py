@@ -1,6 +1,6 @@
 """Settings of jobs: how they are admitted, how often they may be asked for, what stays of a cancelled one."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -12,6 +12,7 @@ class DocumentSettings(SettingsGroup):
     """Jobs: admission, limits per merchant, files."""
 
     model_config = SettingsConfigDict(env_prefix="GW_")
+    without_effect: ClassVar = {"GW_JOB_DATA_DIR": "documents are kept in the object store; set PENSTOCK_STORE_URL"}
 
     admission_lease_sec: float = Field(
         30, ge=1, le=600, description="Seconds after which another takes over an admission whose process died"

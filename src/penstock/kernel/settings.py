@@ -28,9 +28,9 @@ from pydantic_settings import (
 
 Group = TypeVar("Group", bound="SettingsGroup")
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd]?)")
+_UNIT_BY_NAME = {"ms": "ms", "min": "m", "minutes": "m", "hours": "h", "days": "d"}  # of a bare number; else seconds
 
 _OURS = "PENSTOCK_"
 _MISSPELT = 0.9  # likeness of two names
@@ -46,6 +46,7 @@ class SettingsGroup(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", case_sensitive=False, env_ignore_empty=True)
     _file: ClassVar[Mapping[str, Any]] = {}
+    without_effect: ClassVar[Mapping[str, str]] = {}  # names that people may know and that set nothing: what to do
 
     @classmethod
     def settings_customise_sources(
@@ -61,14 +62,15 @@ class SettingsGroup(BaseSettings):
     @field_validator("*", mode="before")
     @classmethod
     def _read_duration(cls, value: Any, info: ValidationInfo) -> Any:
-        """`30`, `1.5s`, `10m`, `6h` and `90d` are durations; the environment knows only text."""
+        """`30`, `1.5s`, `10m`, `6h` and `90d` are durations; a bare number has the unit in the setting's name."""
         field = cls.model_fields.get(info.field_name or "")
-        if field is None or field.annotation is not timedelta or not isinstance(value, str):
+        if field is None or field.annotation is not timedelta or not isinstance(value, str | int | float):
             return value
-        match = _DURATION.fullmatch(value.strip())
+        match = _DURATION.fullmatch(str(value).strip())
         if match is None:
             raise ValueError("should be a duration such as 30, 1.5s, 10m, 6h or 90d")
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+        unit = match[2] or _UNIT_BY_NAME.get((info.field_name or "").rpartition("_")[2], "s")
+        return timedelta(seconds=float(match[1]) * _UNITS[unit])
 
     @classmethod
     def variable(cls, field: str) -> str:
@@ -133,10 +135,12 @@ class SettingsFile:
     def refuse_unknown(self, groups: tuple[type[SettingsGroup], ...]) -> None:
         """A misspelt name in the file would be silently ignored: say so instead."""
         known = {group.variable(field) for group in groups for field in group.model_fields}
+        reasons = reasons_without_effect(groups)
         for name in self.values:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
+                hint = f": {reasons[name]}" if name in reasons else hint
                 raise SettingsError(f"{self.path}: there is no setting {name}{hint}")
 
     def show(self, group: SettingsGroup) -> list[Shown]:
@@ -184,19 +188,30 @@ def _is_secret(group: type[SettingsGroup], field: str) -> bool:
     return info is not None and "SecretStr" in str(info.annotation)
 
 
-def unknown_variables(groups: Iterable[type[SettingsGroup]], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables that look like ours but set nothing: misspelt, or put there by the platform.
+def reasons_without_effect(groups: Iterable[type[SettingsGroup]]) -> dict[str, str]:
+    """Names that set nothing though people may know them, and what to do instead."""
+    return {name: reason for group in groups for name, reason in group.without_effect.items()}
+
+
+def unknown_variables(groups: Iterable[type[SettingsGroup]], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables that look like ours but set nothing (misspelt, or put there by the platform), with the reason if known.
 
     Prefixes such as ETL_ are not ours alone: of those only what is close to a name of ours.
     """
+    groups = list(groups)
     known = {group.variable(field) for group in groups for field in group.model_fields} | _NO_SETTINGS
     shared = tuple({f"{name.partition('_')[0]}_" for name in known} - {_OURS})
-    return sorted(
-        name
-        for name in environ
+    reasons = reasons_without_effect(groups)
+    return {
+        name: reasons.get(name, "")
+        for name in sorted(environ)
         if name not in known
-        and (name.startswith(_OURS) or (name.startswith(shared) and get_close_matches(name, known, 1, _MISSPELT)))
-    )
+        and (
+            name in reasons
+            or name.startswith(_OURS)
+            or (name.startswith(shared) and get_close_matches(name, known, 1, _MISSPELT))
+        )
+    }
 
 
 def display(value: Any) -> str:

@@ -1,5 +1,7 @@
 """The settings of PDF admission. Every page is checked: there is no sampling to be set."""
 
+from typing import ClassVar
+
 from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic_settings import SettingsConfigDict
 
@@ -13,6 +15,7 @@ class PdfSettings(SettingsGroup):
     """What a PDF may be, and what looking at one may cost."""
 
     model_config = SettingsConfigDict(env_prefix="GW_")
+    without_effect: ClassVar = {"GW_SECURITY_SAMPLE_PAGES": "all pages are looked at, not a sample"}
 
     max_pages: PositiveInt = Field(1000, description="Pages a PDF may have")
     max_page_points: PositiveInt = Field(100_000, description="Longest side of a page, in points of 1/72 inch")

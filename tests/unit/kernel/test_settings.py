@@ -149,11 +149,63 @@ class TestAllGroups:
 class TestStrangers:
     def test_variables_that_look_like_ours_but_set_nothing_are_named(self):
         environ = {"PENSTOCK_PRT": "1", "PENSTOCK_PORT": "8000", "PENSTOCK_CONFIG": "x", "HOME": "/"}
-        assert unknown_variables(GROUPS.values(), environ) == ["PENSTOCK_PRT"]
+        assert unknown_variables(GROUPS.values(), environ) == {"PENSTOCK_PRT": ""}
 
     def test_of_prefixes_that_others_use_too_only_what_is_nearly_a_name_of_ours(self):
         environ = {"ETL_OCR_MAX_ATTEMPT": "9", "ETL_WAREHOUSE": "x", "ETL_OCR_MAX_ATTEMPTS": "3", "GW_JOB_BRUST": "1"}
-        assert unknown_variables(GROUPS.values(), environ) == ["ETL_OCR_MAX_ATTEMPT", "GW_JOB_BRUST"]
+        assert unknown_variables(GROUPS.values(), environ) == {"ETL_OCR_MAX_ATTEMPT": "", "GW_JOB_BRUST": ""}
+
+    def test_names_of_the_first_design_that_set_nothing_are_told_with_the_reason(self, file):
+        told = unknown_variables(GROUPS.values(), {"GW_JOB_DATA_DIR": "/data/jobs", "GW_SECURITY_SAMPLE_PAGES": "50"})
+        assert "PENSTOCK_STORE_URL" in told["GW_JOB_DATA_DIR"]
+        assert "all pages" in told["GW_SECURITY_SAMPLE_PAGES"]
+        with pytest.raises(SettingsError, match=r"GW_ORPHAN_SCAN_LOCK_TTL_SEC: the scan takes no lock"):
+            file("GW_ORPHAN_SCAN_LOCK_TTL_SEC = 600").refuse_unknown(tuple(GROUPS.values()))
+
+
+_UNITS = {"ms": 0.001, "sec": 1, "seconds": 1, "min": 60, "minutes": 60, "hours": 3600, "days": 86400}
+_DURATIONS = [
+    (group, name)
+    for group in GROUPS.values()
+    for name, field in group.model_fields.items()
+    if field.annotation is timedelta
+]
+
+
+class TestBareNumbers:
+    """`GW_TUS_EXPIRY_HOURS=6` is six hours."""
+
+    @pytest.mark.parametrize(("group", "name"), _DURATIONS, ids=[group.variable(name) for group, name in _DURATIONS])
+    def test_each_has_the_unit_in_the_name_of_its_setting_in_the_environment_and_in_the_file(
+        self, group, name, file, monkeypatch
+    ):
+        default = group.model_fields[name].default
+        unit = _UNITS.get(name.rpartition("_")[2], 1)
+        number = f"{default.total_seconds() / unit:g}"
+        assert getattr(file(f"{group.variable(name)} = {number}\n").load(group), name) == default
+        monkeypatch.setenv(group.variable(name), number)
+        assert getattr(file("").load(group), name) == default
+
+    def test_the_values_of_the_first_design_mean_what_they_meant_there(self, file):
+        """Seed 000, section 10."""
+        written = {
+            "GW_TUS_MAX_SIZE_GB": 16, "GW_TUS_EXPIRY_HOURS": 6, "GW_TUS_CHUNK_TIMEOUT_SEC": 60, "GW_MAX_PAGES": 1000,
+            "GW_SECURITY_PARSE_TIMEOUT_SEC": 30, "GW_SECURITY_MAX_OBJECT_COUNT": 500_000,
+            "GW_SECURITY_MEMORY_LIMIT_MB": 512, "GW_HEARTBEAT_INTERVAL_SEC": 30, "GW_HEARTBEAT_TTL_SEC": 90,
+            "GW_ORPHAN_SCAN_INTERVAL_SEC": 60, "GW_ORPHAN_REQUEUE_MAX": 3, "GW_ORPHAN_REQUEUE_COOLDOWN_SEC": 300,
+            "GW_SSE_KEEPALIVE_SEC": 30, "GW_SSE_MAX_CONNECTIONS": 1000, "GW_SSE_PER_MERCHANT_MAX": 50,
+            "GW_SSE_QUEUE_MAXSIZE": 100,
+        }  # fmt: skip
+        source = file("".join(f"{name} = {value}\n" for name, value in written.items()))
+        groups = [source.load(group) for group in GROUPS.values()]
+        read = {group.variable(name): getattr(group, name) for group in groups for name in type(group).model_fields}
+        defaults = {
+            group.variable(name): field.get_default()
+            for group in GROUPS.values()
+            for name, field in group.model_fields.items()
+        }
+        assert {name: read.get(name) for name in written} == {name: defaults.get(name) for name in written}
+        assert read["GW_TUS_EXPIRY_HOURS"] == timedelta(hours=6)
 
 
 class TestShowing:
