@@ -56,8 +56,9 @@ def say_failure(sentence: str) -> None:
     console(stderr=True).print(f"[bold red]penstock:[/bold red] {escape(sentence)}")
 
 
-def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+def print_json(value: Any, *, stderr: bool = False) -> None:
+    to = sys.stderr if stderr else sys.stdout
+    to.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def print_labelled(to: Console, label: str, value: str, *, width: int = 9) -> None:

@@ -2,12 +2,14 @@
 
 from penstock.harvest.records.counting import Counts, Place
 from penstock.harvest.records.export import Export, Format, Order, format_of
+from penstock.harvest.records.output import STANDARD_OUTPUT, is_plain
 from penstock.harvest.records.quarantine import list_quarantine, quarantine
 from penstock.harvest.records.reads import Selection, count_records, endpoint_of, read_record, select_records
 from penstock.harvest.records.store import mark_absent, upsert
 from penstock.harvest.records.where import Where, parse_where
 
 __all__ = [
+    "STANDARD_OUTPUT",
     "Counts",
     "Export",
     "Format",
@@ -18,6 +20,7 @@ __all__ = [
     "count_records",
     "endpoint_of",
     "format_of",
+    "is_plain",
     "list_quarantine",
     "mark_absent",
     "parse_where",

@@ -12,20 +12,18 @@ import io
 import re
 import unicodedata
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from penstock.harvest.records.columns import KNOWN, field_value, known_value
-from penstock.harvest.records.opening import open_output
 
 _FORMULA = frozenset("=+-@|")
 _NUMBER = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class CsvWriter:
-    def __init__(self, path: Path, field_names: list[str], *, is_packed: bool) -> None:
+    def __init__(self, output: IO[bytes], field_names: list[str]) -> None:
         self._names = field_names
-        self._text = io.TextIOWrapper(open_output(path, is_packed=is_packed), encoding="utf-8", newline="")
+        self._text = io.TextIOWrapper(output, encoding="utf-8", newline="")
         self._csv = csv.writer(self._text)
         self._csv.writerow([*KNOWN, *(f"f_{name}" for name in field_names), "body"])
 
@@ -33,7 +31,7 @@ class CsvWriter:
         self._csv.writerows(self._line(row) for row in rows)
 
     def close(self) -> None:
-        self._text.close()
+        self._text.detach()  # writes what waits; the output is closed by whoever opened it
 
     def _line(self, row: dict[str, Any]) -> list[str]:
         known = [cell(known_value(row, name)) for name in KNOWN]

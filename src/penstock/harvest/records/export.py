@@ -1,18 +1,18 @@
-"""Records as a file: JSON lines, CSV or Parquet. The file appears whole or not at all; memory does not grow with it.
+"""Records as JSON lines, CSV or Parquet; memory does not grow with their number.
 
 The transaction is made read-only and repeatable first, so it must be fresh: the file is one moment of the table.
 """
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from penstock.harvest.records.csv_export import CsvWriter
 from penstock.harvest.records.jsonl_export import JsonLinesWriter
+from penstock.harvest.records.output import STANDARD_OUTPUT, open_output
 from penstock.harvest.records.reads import Selection, field_names, stream_records
 from penstock.kernel.db import Tx
 
@@ -34,7 +34,9 @@ class Writer(Protocol):
 
 
 def format_of(file: Path) -> Format | None:
-    """By the ending; `.gz` after it packs JSON lines and CSV."""
+    """By the ending; `.gz` after it packs JSON lines and CSV. Standard output gets JSON lines."""
+    if file == STANDARD_OUTPUT:
+        return Format.JSONL
     name = file.with_suffix("") if file.suffix.lower() == _PACKED else file
     return _SUFFIXES.get(name.suffix.lower())
 
@@ -65,33 +67,23 @@ class Export:
         await tx.execute("set transaction isolation level repeatable read, read only")
         chosen, count = self.order.chosen, 0
         names = [] if self.order.format is Format.JSONL else await field_names(tx, chosen)
-        with _whole_file(self.order.file) as part, contextlib.closing(self._writer(part, names)) as writer:
+        with (
+            open_output(self.order.file, is_packed=self.order.is_packed) as output,
+            contextlib.closing(self._writer(output, names)) as writer,
+        ):
             async for rows in stream_records(tx, chosen):
                 writer.write(rows)
                 count += len(rows)
                 self.progress(count)
         return count
 
-    def _writer(self, part: Path, names: list[str]) -> Writer:
+    def _writer(self, output: IO[bytes], names: list[str]) -> Writer:
         match self.order.format:
             case Format.JSONL:
-                return JsonLinesWriter(part, is_packed=self.order.is_packed)
+                return JsonLinesWriter(output)
             case Format.CSV:
-                return CsvWriter(part, names, is_packed=self.order.is_packed)
+                return CsvWriter(output, names)
             case Format.PARQUET:
                 from penstock.harvest.records.parquet_export import ParquetWriter  # large: only who needs it loads it
 
-                return ParquetWriter(part, names)
-
-
-@contextlib.contextmanager
-def _whole_file(file: Path) -> Iterator[Path]:
-    """A file beside the wanted one, put in its place when all is written and on the disk; removed otherwise."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+                return ParquetWriter(output, names)

@@ -1,11 +1,9 @@
 """JSON lines: one record a line, its body as the JSON it is, or as text when it is not JSON (XML)."""
 
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
-from penstock.harvest.records.opening import open_output
 from penstock.kernel import json
 
 _skim = msgspec.json.Decoder(msgspec.Raw)
@@ -16,14 +14,14 @@ _PLAIN = {
 
 
 class JsonLinesWriter:
-    def __init__(self, path: Path, *, is_packed: bool) -> None:
-        self._file = open_output(path, is_packed=is_packed)
+    def __init__(self, output: IO[bytes]) -> None:
+        self._file = output
 
     def write(self, rows: list[dict[str, Any]]) -> None:
         self._file.writelines(json.dump_bytes(line_of(row)) + b"\n" for row in rows)
 
     def close(self) -> None:
-        self._file.close()
+        self._file.flush()
 
 
 def line_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Parquet: typed columns, zstd, row groups of bounded size, so that memory stays flat."""
 
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -24,12 +23,12 @@ _TYPES = {
 
 
 class ParquetWriter:
-    def __init__(self, path: Path, field_names: list[str]) -> None:
+    def __init__(self, output: IO[bytes], field_names: list[str]) -> None:
         self._names = field_names
         columns = [(name, _TYPES.get(name, pa.string())) for name in KNOWN]
         columns += [(f"f_{name}", pa.string()) for name in field_names] + [("body", pa.large_string())]
         self._schema = pa.schema(columns)
-        self._writer = parquet.ParquetWriter(path, self._schema, compression="zstd")
+        self._writer = parquet.ParquetWriter(output, self._schema, compression="zstd")
         self._waiting: list[dict[str, Any]] = []
         self._bytes = 0
 

@@ -1,9 +1,12 @@
 """Records as files: complete, exact, whole or absent."""
 
+import asyncio
 import csv
 import gzip
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +110,23 @@ class TestWholeOrNotAtAll:
         assert file.read_text() == "before"
         assert next(os.walk(tmp_path))[2] == ["x.jsonl"]
 
+    async def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(self, database: Database, tmp_path: Path):
+        (tmp_path / "far").mkdir()
+        link, target = tmp_path / "x.jsonl", tmp_path / "far" / "y.jsonl"
+        target.write_text("before")
+        link.symlink_to(target)
+        await write(database, link)
+        assert link.is_symlink()
+        assert len(target.read_text().splitlines()) == 3
+
+    async def test_a_pipe_is_written_to_and_stays_one(self, database: Database, tmp_path: Path):
+        pipe = tmp_path / "x.csv.gz"
+        os.mkfifo(pipe)
+        reading = asyncio.create_task(asyncio.to_thread(pipe.read_bytes))
+        await write(database, pipe)
+        assert gzip.decompress(await reading).startswith(b"provider_id,")
+        assert pipe.is_fifo()
+
     async def test_it_tells_how_far_it_is(self, database: Database, tmp_path: Path):
         told: list[int] = []
         async with database.transaction() as tx:
@@ -172,3 +192,13 @@ class TestCommands:
 
     def test_a_directory_that_is_not_there_is_refused(self, commands, tmp_path: Path):
         assert isinstance(self.run(commands, "export", "crossref", str(tmp_path / "no" / "x.csv")).exception, Refusal)
+
+    def test_standard_output_gets_the_records_alone(self, tmp_path: Path):
+        command = [sys.executable, "-m", "penstock", "harvest", "export", "crossref", "-"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert {json.loads(line)["provider_id"] for line in done.stdout.splitlines()} == {"a", "=b()", "c"}
+        assert "3 records" in done.stderr
+        assert list(tmp_path.iterdir()) == [], "no file called -"
+
+    def test_parquet_to_what_is_no_plain_file_is_refused(self, commands):
+        assert isinstance(self.run(commands, "export", "crossref", "-", "--format", "parquet").exception, Refusal)
