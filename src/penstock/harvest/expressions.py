@@ -32,8 +32,6 @@ VARIABLES: Mapping[str, frozenset[str] | None] = {  # None: members are not know
     "page": frozenset({"no", "offset", "size", "token", "url"}),
     "ids": frozenset(),
     "param": None,
-    "plan": None,
-    "slice": None,
 }
 ALL_FUNCTIONS: tuple[str, ...] = Expr().allowed_functions
 _OWN = frozenset(  # CEL's, which stay whatever a source allows

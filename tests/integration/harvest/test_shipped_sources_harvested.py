@@ -8,7 +8,8 @@ from tests.standins import Library, overrides
 from tests.support.harvesting import HASTY, QUICK, SOURCES, past
 
 from penstock.harvest.planning.signals import Reason, raise_signals
-from penstock.harvest.planning.trigger import CandidateKind, Candidates
+from penstock.harvest.planning.trigger import Candidates
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.spec import Operation
 
 NAMES = sorted(path.stem for path in SOURCES.glob("*.yaml"))

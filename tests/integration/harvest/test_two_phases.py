@@ -7,7 +7,8 @@ from tests.standins import Library
 from tests.standins.wire import as_json
 from tests.support.harvesting import CALM, DETAILS, past, written
 
-from penstock.harvest.planning.trigger import CandidateKind, Candidates
+from penstock.harvest.planning.trigger import Candidates
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.spec import Operation
 
 

@@ -11,7 +11,8 @@ from penstock.cli.harvest.reaching import OfEndpoint, SourceCode
 from penstock.cli.options import AsJson, Data
 from penstock.cli.screen import Refusal
 from penstock.harvest.durations import iso_text, read_duration
-from penstock.harvest.planning.trigger import CandidateKind, Candidates
+from penstock.harvest.planning.trigger import Candidates
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.spec import Operation
 
 

@@ -43,14 +43,13 @@ class PageVars:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a request depends on besides the sections. `facts` are the members of `plan` and `slice`."""
+    """What a request depends on besides the sections."""
 
     now: datetime
     span: Span | None = None
     page: PageVars = PageVars()
     ids: Sequence[str] = ()
     params: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def render(sections: Sections, context: Context) -> Request:
@@ -209,7 +208,6 @@ def _variables(sections: Sections, context: Context) -> dict[str, Any]:
         ends = {"from": span.start, "to": to}
     number = page.no if page.no is None or not sections.pagination.base1 else page.no + 1
     return {
-        **{name: dict(facts) for name, facts in context.facts.items() if name in {"plan", "slice"}},
         "now": context.now,
         "window": ends,
         "page": {"no": number, "offset": page.offset, "size": page.size, "token": page.token, "url": page.url},

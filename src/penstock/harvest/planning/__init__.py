@@ -6,7 +6,6 @@ from penstock.harvest.planning.schedules import Schedules, check_cron
 from penstock.harvest.planning.signals import Reason, raise_signals
 from penstock.harvest.planning.trigger import (
     Allowance,
-    CandidateKind,
     Candidates,
     Estimator,
     Outcome,
@@ -14,6 +13,7 @@ from penstock.harvest.planning.trigger import (
     PreviewSlice,
     Trigger,
 )
+from penstock.harvest.schedule_params import CandidateKind
 
 __all__ = [
     "Allowance",

@@ -10,7 +10,8 @@ from penstock.harvest.planning import store_update
 from penstock.harvest.planning.job import Job
 from penstock.harvest.planning.slicing import Candidate
 from penstock.harvest.planning.store_update import Choice
-from penstock.harvest.planning.trigger import CandidateKind, Candidates
+from penstock.harvest.planning.trigger import Candidates
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.spec import Sections, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.db import Tx

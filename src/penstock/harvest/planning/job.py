@@ -9,7 +9,8 @@ from penstock.harvest.compiling.canonical import namespace_key
 from penstock.harvest.cursors import CursorName, Direction, Scope
 from penstock.harvest.planning import drafting, identity
 from penstock.harvest.planning.store import Owner, Partition, as_utc, partition_of
-from penstock.harvest.planning.trigger import CandidateKind, Candidates, Compiled, Trigger
+from penstock.harvest.planning.trigger import Candidates, Compiled, Trigger
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.slices import Dimension, Span
 from penstock.harvest.spec import CursorType, Operation, Spec
 

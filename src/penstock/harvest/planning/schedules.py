@@ -14,7 +14,8 @@ from cronsim import CronSim, CronSimError
 
 from penstock.harvest.planning import store, store_schedules
 from penstock.harvest.planning.plan import Planner
-from penstock.harvest.planning.trigger import CandidateKind, Candidates, Trigger
+from penstock.harvest.planning.trigger import Candidates, Trigger
+from penstock.harvest.schedule_params import CandidateKind, read_params
 from penstock.harvest.spec import Operation
 from penstock.kernel import error_codes, failpoints
 from penstock.kernel.errors import Kind, PenstockError, reason_of
@@ -111,31 +112,24 @@ def _following(schedule: Mapping[str, Any], now: datetime) -> datetime:
 
 def trigger_of(schedule: Mapping[str, Any]) -> Trigger:
     """`since`, `until`, `candidates` and `limit` are about planning; the other parameters go to the source."""
-    params = dict(schedule["params"])
     try:
-        since, until = (_moment(params.pop(name, None)) for name in ("since", "until"))
-        kind, limit = params.pop("candidates", None), params.pop("limit", None)
-        wanted = Candidates(CandidateKind(kind or CandidateKind.STALE), limit and int(limit)) if kind or limit else None
-    except (TypeError, ValueError) as wrong:
+        read = read_params(schedule["params"])
+    except ValueError as wrong:
         raise PenstockError(error_codes.SOURCE_FILE_INVALID, problem=f"params of a schedule: {wrong}") from wrong
+    wanted = None
+    if read.candidates or read.limit:
+        wanted = Candidates(read.candidates or CandidateKind.STALE, read.limit)
     due = schedule["next_run_at"].astimezone(UTC).isoformat()
     place = (schedule["provenance_code"], schedule["endpoint_name"], schedule["operation_code"])
     return Trigger(
         provenance_code=place[0],
         endpoint_name=place[1],
         operation=Operation(place[2]),
-        since=since,
-        until=until,
-        params=params,
+        since=read.since,
+        until=read.until,
+        params=read.for_source,
         scheduler_code="SCHEDULE",
         trigger_type="SCHEDULED",
         idempotent_key=f"schedule:{':'.join(place)}:{due}",
         candidates=wanted,
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -3,21 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Protocol
 
+from penstock.harvest.schedule_params import CandidateKind
 from penstock.harvest.slices import Dimension, SliceSpec, Span
 from penstock.harvest.spec import Operation, Spec
 from penstock.harvest.states import PlanStatus
 from penstock.kernel.errors import Sentence
-
-
-class CandidateKind(StrEnum):
-    """Why a record is to be looked at again."""
-
-    STALE = "STALE"  # not looked at for long, oldest first
-    EXPRESSION = "EXPRESSION"  # stored by other rules than today's
-    SIGNALS = "SIGNALS"  # somebody said so, or it lies in quarantine
 
 
 @dataclass(frozen=True, slots=True)

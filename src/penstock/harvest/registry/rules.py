@@ -9,6 +9,7 @@ from cronsim import CronSim, CronSimError
 from penstock.harvest.durations import read_duration
 from penstock.harvest.registry.canonical import default_endpoint
 from penstock.harvest.registry.walking import Path, all_sections, groups
+from penstock.harvest.schedule_params import wrong_params
 from penstock.kernel.clock import SystemClock
 from penstock.kernel.errors import Sentence
 from penstock.kernel.yaml_text import Text
@@ -99,6 +100,7 @@ def _schedules(text: Text, endpoints: dict[str, Any]) -> None:
     default = default_endpoint(endpoints)
     for path, schedule in groups(text.values, "schedules"):
         _when(text, path, schedule)
+        _params(text, path, schedule.get("params"))
         name = schedule.get("endpoint") or default
         if name is None:
             text.report(path, "schedule.endpoint", Sentence(
@@ -127,6 +129,11 @@ def _when(text: Text, path: Path, schedule: dict[str, Any]) -> None:
         ))  # fmt: skip
     if isinstance(every, str) and not _is_interval(every):
         text.report((*path, "every"), "schedule.every", Sentence("至少为 1s", "must be one second or more"))
+
+
+def _params(text: Text, path: Path, params: Any) -> None:
+    for name, wrong in wrong_params(params) if isinstance(params, dict) else ():
+        text.report((*path, "params", name), "schedule.params", wrong)
 
 
 def _is_cron(cron: str) -> bool:
