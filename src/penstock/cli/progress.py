@@ -117,10 +117,11 @@ class Progress:
         logs = self._home.logs
         if notice.what is What.BACK:
             self._print(f"  [green]✓[/green] {screen.text(f'{name} runs again', f'{name} 已恢复')}")
-        elif notice.what is What.GIVEN_UP:
+        elif notice.what is What.KEEPS_ENDING:
+            wait = f"{notice.seconds:g}"
             self._warn(
-                f"{name} has ended 5 times within a minute and is left alone; the rest goes on. See {logs}.",
-                f"{name} 一分钟内退出 5 次，不再重启；其余服务继续运行。请查看 {logs}。",
+                f"{name} keeps ending and is tried again every {wait} s; the rest goes on. See {logs}.",
+                f"{name} 反复退出，将每隔 {wait} 秒重试一次；其余服务继续运行。请查看 {logs}。",
             )
         elif notice.seconds:
             wait = f"{notice.seconds:g}"

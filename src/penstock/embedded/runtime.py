@@ -172,9 +172,9 @@ class EmbeddedRuntime:
         from penstock.kernel.migrations import SchemaTooNew, migrate  # slow to import, and only we need it
 
         home = place.home.path
-        postgres = Supervised(POSTGRES, EmbeddedPostgres(home), vital=True)
+        postgres = Supervised(POSTGRES, EmbeddedPostgres(home))
         redis = EmbeddedRedis(home)
-        supervisor.start([postgres, Supervised(REDIS, redis, vital=True)], seconds=_SECONDS_TO_RECOVER)
+        supervisor.start([postgres, Supervised(REDIS, redis)], seconds=_SECONDS_TO_RECOVER)
         self._tell(Notice(What.STARTING, MIGRATIONS))
         try:
             migrate(place.database_url)

@@ -2,15 +2,14 @@
 
 Parts are started in the order given and stopped in the reverse order, so that whoever uses a part leaves
 before it does. A part that ends without being asked is started again: at once the first time, then after
-waits that double. One that keeps ending is left alone and said so; the others go on. A server that others
-depend on is never given up, only retried at the longest wait.
+waits that double, and for ever at the longest wait: what ends it (a full disk, a port that is taken) may pass, and
+nobody may be there to start it by hand. The others go on meanwhile.
 
 The supervisor itself holds nothing that must last. Killed at any moment, it leaves a directory from which
 the next start recovers.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,7 +51,7 @@ class What(StrEnum):
     READY = "ready"
     ENDED = "ended"  # without being asked; started again after `seconds`
     BACK = "back"  # runs again
-    GIVEN_UP = "given_up"  # ended too often
+    KEEPS_ENDING = "keeps_ending"  # said once; tried again every `seconds`
     STOPPING = "stopping"  # this one first, then the others
     STOPPED = "stopped"
     KILLED = "killed"  # did not stop in time
@@ -69,38 +68,37 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a part may end, and how long to wait before it is started again."""
+    """How long to wait before a part is started again, by how often it has ended since it last stayed up."""
 
-    crashes: int = 5
-    within: float = 60
+    crashes: int = 5  # from this one on it keeps ending
+    within: float = 60  # seconds; one that has stayed up for longer starts afresh
     first_wait: float = 0.25
     longest_wait: float = 15
 
-    def wait(self, recent: int) -> float:
-        return 0 if recent <= 1 else min(self.longest_wait, self.first_wait * 2 ** (recent - 2))
+    def wait(self, crashes: int) -> float:
+        if crashes >= self.crashes:
+            return self.longest_wait
+        return 0 if crashes <= 1 else min(self.longest_wait, self.first_wait * 2 ** (crashes - 2))
 
 
 class Supervised:
     """A part, and the memory of its crashes."""
 
-    def __init__(self, name: str, part: Part, *, vital: bool = False) -> None:
+    def __init__(self, name: str, part: Part) -> None:
         self.name = name
         self.part = part
-        self.vital = vital  # others cannot work without it: never given up
         self.due: float | None = None  # when to start it again
-        self.given_up = False
         self.returned: float | None = None  # when it was started again, until that is said
-        self._crashes: deque[float] = deque()
+        self.crashes = 0
+        self._launched = 0.0
 
-    def crashed(self, now: float, patience: Patience) -> float | None:
-        """Seconds to wait before the next start; None when it has ended too often."""
-        self._crashes.append(now)
-        while self._crashes[0] < now - patience.within:
-            self._crashes.popleft()
-        recent = len(self._crashes)
-        if recent < patience.crashes:
-            return patience.wait(recent)
-        return patience.longest_wait if self.vital else None
+    def launched(self, now: float) -> None:
+        self._launched = now
+
+    def crashed(self, now: float, patience: Patience) -> float:
+        """Seconds to wait before the next start."""
+        self.crashes = 1 if now - self._launched > patience.within else self.crashes + 1
+        return patience.wait(self.crashes)
 
     def is_back(self, now: float) -> bool:
         """Started again, and lasting; one that ends within a second was never back."""
@@ -177,13 +175,12 @@ class Supervisor:
         return clean
 
     def _launch(self, supervised: Supervised) -> None:
+        supervised.launched(time.monotonic())
         supervised.part.launch()
         if supervised.part.pid is not None:
             self._started(supervised.name, supervised.part.pid)
 
     def _look_at(self, supervised: Supervised, now: float) -> None:
-        if supervised.given_up:
-            return
         if supervised.due is None and supervised.part.exited():
             self._plan_restart(supervised, now)
         elif supervised.due is None and supervised.is_back(now):
@@ -198,13 +195,11 @@ class Supervisor:
 
     def _plan_restart(self, supervised: Supervised, now: float) -> None:
         wait = supervised.crashed(now, self._patience)
-        supervised.returned = None
-        if wait is None:
-            supervised.given_up = True
-            self._tell(Notice(What.GIVEN_UP, supervised.name))
-            return
-        supervised.due = now + wait
-        self._tell(Notice(What.ENDED, supervised.name, wait))
+        supervised.due, supervised.returned = now + wait, None
+        if supervised.crashes < self._patience.crashes:
+            self._tell(Notice(What.ENDED, supervised.name, wait))
+        elif supervised.crashes == self._patience.crashes:
+            self._tell(Notice(What.KEEPS_ENDING, supervised.name, wait))
 
 
 def _not_ready(supervised: Supervised, seconds: float) -> EmbeddedFailure:

@@ -1,4 +1,4 @@
-"""What ends is started again, what keeps ending is left alone, and all stop in order and in time."""
+"""What ends is started again, what keeps ending is tried for ever, and all stop in order and in time."""
 
 import os
 import signal
@@ -27,13 +27,16 @@ import signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True)
 while True: signal.pause()
 """
-_CRASHING = "import time; print('up', flush=True); time.sleep(0.05)"
+_CURABLE = """
+import pathlib, time
+if not pathlib.Path({cure!r}).exists(): print('up', flush=True); time.sleep(0.05); raise SystemExit(1)
+"""
 _PARENT = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
 open({path!r}, 'w').write(str(child.pid))
 """
-_QUICK = Patience(crashes=3, within=60, first_wait=0.01)
+_QUICK = Patience(crashes=3, within=60, first_wait=0.01, longest_wait=0.05)
 
 
 class Stage:
@@ -46,7 +49,7 @@ class Stage:
         self.react: Callable[[Notice], None] = lambda _notice: None
         self.supervisor = Supervisor(requests, tell=self._hear, patience=_QUICK)
 
-    def child(self, name: str, code: str, *, vital: bool = False) -> Supervised:
+    def child(self, name: str, code: str) -> Supervised:
         """Ready when it has said so."""
         log = self.directory / f"{name}.log"
         child = Child(
@@ -56,7 +59,7 @@ class Stage:
             environment=dict(os.environ),
             ready=lambda: log.exists() and "up" in log.read_text(),
         )
-        return Supervised(name, child, vital=vital)
+        return Supervised(name, child)
 
     def said(self, what: What) -> list[str]:
         return [notice.name for notice in self.notices if notice.what is what]
@@ -115,30 +118,37 @@ class TestWatching:
         assert stage.said(What.ENDED) == ["a"]
         assert each.part.pid not in (None, first)
 
-    def test_one_that_keeps_ending_is_left_alone_and_the_others_go_on(self, stage):
-        good = stage.child("good", _POLITE)
-        stage.supervisor.start([good, stage.child("bad", _CRASHING)], seconds=10)
+    def test_one_that_keeps_ending_is_said_once_and_tried_until_it_stays_and_the_others_go_on(self, stage):
+        good, cure = stage.child("good", _POLITE), stage.directory / "cure"
+        bad = stage.child("bad", _CURABLE.format(cure=str(cure)) + _POLITE)
+        stage.supervisor.start([good, bad], seconds=10)
         pid = good.part.pid
-        stage.react = lambda notice: ask_to_stop() if notice.what is What.GIVEN_UP else None
+
+        def react(notice: Notice) -> None:
+            if notice.what is What.KEEPS_ENDING:
+                threading.Timer(1.5, cure.touch).start()
+            if notice.what is What.BACK:
+                ask_to_stop()
+
+        stage.react = react
         stage.supervisor.watch()
         assert stage.said(What.ENDED) == ["bad", "bad"]
-        assert stage.said(What.GIVEN_UP) == ["bad"]
+        assert stage.said(What.KEEPS_ENDING) == ["bad"]
+        assert stage.said(What.BACK) == ["bad"]
         assert good.part.pid == pid
         assert not good.part.exited()
 
-    def test_a_vital_one_is_never_given_up(self):
-        server = Supervised("PostgreSQL", None, vital=True)
-        waits = [server.crashed(float(n), _QUICK) for n in range(10)]
-        assert waits[:3] == [0, 0.01, 15]
-        assert set(waits[2:]) == {15}
-
-    def test_crashes_of_long_ago_are_forgotten(self):
+    def test_one_that_has_stayed_up_for_long_starts_afresh(self):
         part = Supervised("worker", None)
-        assert [part.crashed(n * 61.0, _QUICK) for n in range(10)] == [0] * 10
+        waits = []
+        for lasted in (1.0, 1.0, 1.0, 1.0, 61.0, 1.0):
+            part.launched(100.0)
+            waits.append(part.crashed(100.0 + lasted, Patience(crashes=3)))
+        assert waits == [0, 0.25, 15, 15, 0, 0.25]
 
     def test_waits_double(self):
         patience = Patience()
-        assert [patience.wait(recent) for recent in range(1, 5)] == [0, 0.25, 0.5, 1.0]
+        assert [patience.wait(crashes) for crashes in range(1, 7)] == [0, 0.25, 0.5, 1.0, 15, 15]
 
 
 class TestStopping:
