@@ -66,7 +66,7 @@ class DirectSettings(SettingsGroup):
     )
     session_days: timedelta = Field(timedelta(days=7), gt=timedelta(0), description="How long a session may go on")
     late_days: timedelta = Field(
-        timedelta(days=1), ge=timedelta(0), description="How much later than that an upload is given up"
+        timedelta(0), ge=timedelta(0), description="How much later than that an upload is given up"
     )
     open_per_merchant: PositiveInt = Field(
         10_000, description="Uploads that a merchant may have open: not complete, not failed, not given up"

@@ -75,6 +75,9 @@ class TestAnUploadWithoutNews:
         [told] = await told_of(desk, "direct_upload.failed")
         assert told["payload"]["error_code"] == "SESSION_EXPIRED"
 
+    async def test_that_is_seven_days_and_the_life_of_the_signature_unless_settings_say_otherwise(self):
+        assert DirectSettings.model_construct().patience == timedelta(days=7, minutes=15)
+
     async def test_a_last_look_finds_what_came_at_the_last_moment(self, desk, bucket, opened):
         bucket.put(opened.row["object_name"], CONTENT)
         await change(desk, f"opened_at = now() - interval '{desk.settings.patience * 2}'")
