@@ -59,6 +59,7 @@ _PAGE_DONE = {
     "trigger": "page_worked",
     "entity": "page",
     "id": "201",
+    "timestamp": "2026-03-01T16:20:00+00:00",
 }
 _EXAMPLE = Notice("page_completed", json.dump_bytes(_PAGE_DONE), Bookmark.parse(examples.LAST_EVENT_ID))
 STREAM: Mapping[int | str, dict[str, Any]] = {  # for a route's `responses`

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
+from datetime import UTC
 from importlib import import_module
 from typing import Any
 
@@ -73,7 +74,12 @@ def _stream_event(event: StoredEvent) -> StreamEvent:
         event_id=event.event_id,
         topics=(*facts.topics, *dashboards),
         name=facts.notice or "",
-        data={**facts.payload, "entity": facts.entity_type, "id": facts.entity_id},
+        data={
+            **facts.payload,
+            "entity": facts.entity_type,
+            "id": facts.entity_id,
+            "timestamp": event.occurred_at.astimezone(UTC).isoformat(),
+        },
         merchant_id=facts.merchant_id,
     )
 

@@ -52,7 +52,7 @@ JOB = Machine(
     states=JobStatus,
     terminal=_JOB_ENDS,
     arrows=[
-        arrow(None, _Job.UPLOADED, "gateway"),
+        arrow(None, _Job.UPLOADED, "gateway", "job_created"),
         arrow(None, _Job.REJECTED, "gateway", "job_failed"),
         arrow(None, _Job.DEGRADED_HUMAN, "gateway", "human_needed"),
         arrow(_Job.UPLOADED, _Job.EVALUATING, "gateway"),

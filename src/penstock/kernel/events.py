@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 _GRAMMAR = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -49,6 +50,7 @@ class StoredEvent:
     event_id: int
     event: Event
     trace: str | None
+    occurred_at: datetime
 
 
 def slot_of(order_key: str) -> int:

@@ -65,4 +65,4 @@ def stored(row: dict[str, Any]) -> StoredEvent:
         topics=tuple(row["topics"]),
         order_key=row["order_key"],
     )
-    return StoredEvent(row["event_id"], event, row["trace"])
+    return StoredEvent(row["event_id"], event, row["trace"], row["occurred_at"])

@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -217,6 +217,7 @@ def body_of(event: StoredEvent) -> dict[str, Any]:
     return {
         "id": event.event_id,
         "type": facts.event_type,
+        "timestamp": event.occurred_at.astimezone(UTC).isoformat(),
         "entity": {"type": facts.entity_type, "id": facts.entity_id},
         "merchant_id": facts.merchant_id,
         "data": facts.payload,

@@ -28,6 +28,11 @@ class TestRegistering:
         assert (answer.status_code, answer.json()["code"]) == (400, "REQUEST_INVALID")
         assert await urls(client, bearer()) == []
 
+    async def test_events_whose_names_have_more_parts_can_be_asked_for(self, client, database):
+        wanted = ["video.upload.completed", "video.upload.*", "job.*"]
+        answer = await client.post(PATH, json={**HOOK, "event_types": wanted}, headers=bearer())
+        assert (answer.status_code, answer.json()["event_types"]) == (201, wanted)
+
     async def test_a_removed_endpoint_is_gone(self, client, database):
         made = (await client.post(PATH, json=HOOK, headers=bearer())).json()["endpoint_id"]
         assert (await client.delete(f"{PATH}/{made}", headers=bearer())).status_code == 204

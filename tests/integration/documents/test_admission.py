@@ -68,6 +68,12 @@ class TestAGoodFile:
         assert {(row["order_key"], *row["topics"]) for row in events} == {(f"job:{job['job_id']}",) * 2}
         assert events[1]["payload"]["pages"][0] == {"page_no": 31, "status": "BLANK"}
 
+    async def test_dashboards_are_told_of_the_new_job(self, office):
+        await office.job()
+        assert await office.rows("select notice, merchant_id from outbox_events where event_type = 'job.uploaded'") == [
+            {"notice": "job_created", "merchant_id": "m-1"}
+        ]
+
     async def test_redis_learns_where_the_job_is_and_need_not(self, office, redis_client, keys):
         job = await office.job()
         key = keys.job_worker(job["job_id"])

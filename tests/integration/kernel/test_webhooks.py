@@ -1,6 +1,7 @@
 """Webhooks over real HTTP: signed, retried, never into our own network, one merchant's events only."""
 
 import asyncio
+import json
 import socket
 import threading
 from datetime import timedelta
@@ -72,6 +73,15 @@ class TestCalling:
         told = Webhook(made["secret"]).verify(body.decode(), headers)
         assert told["type"] == "job.rejected"
         assert told["data"] == {"why": "加密"}
+
+    async def test_it_tells_when_the_event_happened_not_when_it_is_sent(self, database, caller, receiver):
+        await register(database, receiver.url)
+        async with database.transaction() as tx:
+            await announce(tx, event())
+            await tx.execute("update outbox_events set occurred_at = '2026-03-01 16:20:00+08'")
+        await happen(database, caller)
+        [(_, body)] = receiver.calls
+        assert json.loads(body)["timestamp"] == "2026-03-01T08:20:00+00:00"
 
     async def test_the_first_call_tells_of_the_registration_so_that_one_can_see_that_it_works(
         self, database, caller, receiver

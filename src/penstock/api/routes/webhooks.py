@@ -16,7 +16,7 @@ from penstock.kernel import error_codes, webhooks
 
 router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
 
-EventType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.([a-z][a-z0-9_]*|\*)$", max_length=100)]
+EventType = Annotated[str, StringConstraints(pattern=r"^([a-z][a-z0-9_]*\.)+([a-z][a-z0-9_]*|\*)$", max_length=100)]
 _WANTED: Document = {"url": "https://example.com/hook", "event_types": ["job.*"]}
 _KNOWN: Document = {"endpoint_id": ENDPOINT_ID, **_WANTED, "created_at": "2026-03-01T16:20:00Z"}
 _WELL: Document = {
