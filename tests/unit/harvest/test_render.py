@@ -198,6 +198,14 @@ class TestBodies:
         assert shown["bodyHash"].startswith("sha256:")
         assert shown["bodyFields"] == ["id"]
 
+    def test_a_description_holds_what_it_takes_to_make_the_request_again(self):
+        http = {"method": "POST", "bodyTemplate": {"id": "${ids}", "at": "${now()}"}}
+        request = rendered(sections(http), ids=["1", "2"])
+        shown = request.described()
+        assert (shown["ids"], shown["now"]) == (["1", "2"], NOW.isoformat())
+        again = rendered(sections(http), ids=shown["ids"])
+        assert again.described()["bodyHash"] == shown["bodyHash"]
+
     def test_a_description_shows_tokens_of_paging_but_no_key_that_somebody_wrote_down(self):
         http = {"queryTemplate": {"resumptionToken": "t1", "api_key": "k1"}, "headersTemplate": {"X-Api-Key": "k2"}}
         shown = rendered(sections(http)).described()

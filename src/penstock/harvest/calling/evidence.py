@@ -48,7 +48,7 @@ class Evidence:
         self.rate = {**self.rate, "limitKey": self.lane.key, "permitCost": self.lane.limit.cost}
         self.rate |= {"decision": "REJECT", "reason": str(reason), "retryAfter": round(retry_after, 3)}
 
-    def answered(self, answer: Answer, hints: Hints, now: datetime) -> None:
+    def answered(self, answer: Answer, body_hash: str, hints: Hints, now: datetime) -> None:
         self.latency = answer.seconds
         self.too_many += answer.says_too_fast
         self.demotions += answer.says_too_fast or answer.status >= 500
@@ -57,6 +57,7 @@ class Evidence:
             "status": answer.status,
             "contentType": answer.content_type,
             "bytes": len(answer.body),
+            "bodyHash": body_hash,
             "headerHints": hints.shown(),
         }
         if hints.retry_after is not None:

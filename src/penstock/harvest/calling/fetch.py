@@ -5,6 +5,8 @@ not (other 4xx) is told at once. A pause that is longer than a task may hold its
 the task goes back to the queue. Invariant: every request has its own permit, and every error leaves masked.
 """
 
+import asyncio
+import hashlib
 import inspect
 import random
 from collections.abc import Awaitable, Callable
@@ -29,6 +31,7 @@ from penstock.kernel.rategate import Outcome
 
 T = TypeVar("T")
 _KEPT = 65_536  # bytes of an answer that was read; samples of it are shorter
+_HASHED_AT_ONCE = 1 << 20  # bytes
 _PASSING = (error_codes.SOURCE_UNAVAILABLE, error_codes.SOURCE_ANSWER_INVALID)
 
 
@@ -43,6 +46,12 @@ class Order(Generic[T]):
     correlation_id: str
     operation: Operation
     read: Callable[[Answer], T | Awaitable[T]] | None = None
+
+
+async def hash_of(body: bytes) -> str:
+    """Of an answer as it came; a large one is hashed in a thread, as others wait for the event loop."""
+    made = await asyncio.to_thread(hashlib.sha256, body) if len(body) > _HASHED_AT_ONCE else hashlib.sha256(body)
+    return f"sha256:{made.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +173,7 @@ class _Fetching(Generic[T]):
             raise (_Again(failure) if failure.code is error_codes.SOURCE_UNAVAILABLE else failure) from None
         now = self._clock.now()
         hints = hints_of(answer.headers, now)
-        evidence.answered(answer, hints, now)
+        evidence.answered(answer, await hash_of(answer.body), hints, now)
         metrics.HTTP_SECONDS.labels(*self._where[:2]).observe(answer.seconds)
         metrics.TOO_MANY.labels(*self._where).inc(answer.says_too_fast)
         await self._pacer.feedback(lane, outcome_of(answer), hints)

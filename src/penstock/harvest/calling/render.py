@@ -87,6 +87,7 @@ class _Rendering:
         self._http = sections.http
         self._variables = _variables(sections, context)
         self._page_url = context.page.url
+        self._ids, self._now = tuple(context.ids), context.now
         self._params = {**sections.params, **context.params}
 
     def request(self) -> Request:
@@ -101,7 +102,7 @@ class _Rendering:
             fields = self._texts(self._http.query_template) | declared["QUERY"]
             query = (*given, *fields.items())
         form, json = self._body(declared["BODY"])
-        return Request(self._http.method, url, query, headers, form, json)
+        return Request(self._http.method, url, query, headers, form, json, self._ids, self._now)
 
     # Where to ------------------------------------------------------------------------------------------------
     def _address(self, places: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -7,6 +7,7 @@ import hashlib
 import json as jsonlib
 import re
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -24,9 +25,14 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
     form: dict[str, str] | None = None
     json: Any | None = None
+    ids: tuple[str, ...] = ()  # of the records that it asks for
+    now: datetime | None = None  # what `now()` was in its templates
 
     def described(self) -> dict[str, Any]:
-        """For evidence. A body is told by its hash and the names of its fields."""
+        """For evidence, from which the request can be made again.
+
+        A body is told by its hash, the names of its fields and the ids that it asks for, as it may hold secrets.
+        """
         shown: dict[str, Any] = {
             "method": self.method,
             "url": self.url,
@@ -35,12 +41,15 @@ class Request:
                 f"{name}: {'<masked>' if is_secret_name(name) else value}" for name, value in self.headers.items()
             ],
         }
+        if self.now is not None:
+            shown["now"] = self.now.isoformat()
         body, content_type = self.content()
         if body is not None:
             fields = self.form if self.form is not None else self.json
             shown["bodyHash"] = f"sha256:{hashlib.sha256(body).hexdigest()}"
             shown["bodyType"] = content_type
             shown["bodyFields"] = sorted(fields) if isinstance(fields, dict) else []
+            shown["ids"] = list(self.ids)
         return shown
 
     def content(self) -> tuple[bytes | None, str | None]:

@@ -1,6 +1,7 @@
 """One page: what is repeated, what is not, what goes back to the queue, and what is written down of it."""
 
 import asyncio
+import hashlib
 import json
 import traceback
 from datetime import UTC, datetime, timedelta
@@ -217,6 +218,7 @@ class TestEvidence:
             spec = spec_for(source.address, http={"queryTemplate": {"q": "x"}, "headersTemplate": {"Accept": "a/b"}})
             fetched = await calling.fetch(spec)
         told = fetched.evidence
+        assert datetime.fromisoformat(told["request"].pop("now")).tzinfo is not None
         assert told["request"] == {
             "method": "GET",
             "url": source.address,
@@ -225,6 +227,7 @@ class TestEvidence:
         }
         assert told["response"]["status"] == 200
         assert told["response"]["bytes"] == 8
+        assert told["response"]["bodyHash"] == f"sha256:{hashlib.sha256(fetched.answer.body).hexdigest()}"
         assert told["response"]["headerHints"]["rateLimitRemaining"] == 90
         assert told["rate"]["limitKey"] == "example/works"
         assert told["rate"].keys() >= {"permitCost", "waitMs", "decision", "r", "burst", "cooldownUntil"}
