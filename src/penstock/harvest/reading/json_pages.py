@@ -145,8 +145,9 @@ class JsonPages:
 
     def _slices(self, answer: bytes) -> list[Any] | None:
         raw = walk(answer, self._items_path.lead)
+        if raw is None or not self._items_path.lead:
+            msgspec.json.decode(answer, type=msgspec.Raw)  # broken JSON is another matter than a missing key or item
         if raw is None:
-            msgspec.json.decode(answer, type=msgspec.Raw)  # broken JSON is another matter than a missing key
             return None
         written = bytes(raw)
         if written == b"null":

@@ -154,6 +154,14 @@ class TestWhatIsNoAnswer:
         assert len(error.details["sample"]) <= 1024
         json.dumps(error.details)
 
+    @pytest.mark.parametrize(
+        "body", [ITEM[:-1], ITEM + b"\n" + ITEM, ITEM[:-1] + b',"x":tru}', b"[%s,%s" % (ITEM, ITEM), b"[%s]x" % ITEM]
+    )
+    def test_broken_bytes_are_no_item_where_the_answer_itself_is_one(self, reader, body):
+        error = refusal(reader(itemsPath="$").read, body)
+        assert error.code is error_codes.SOURCE_ANSWER_INVALID
+        assert "not JSON" in error.details["reason"]
+
     def test_a_byte_order_mark_is_no_obstacle(self, reader):
         body = b'{"items":[%s]}' % ITEM
         assert reader().read(b"\xef\xbb\xbf" + body).bodies == [ITEM]
