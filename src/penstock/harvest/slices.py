@@ -5,7 +5,7 @@ only where a request is rendered.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -109,3 +109,9 @@ class LocalExpr(_Part):
 
     def stored(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def half_of(span: Span, granularity: timedelta) -> datetime | None:
+    """A moment in the middle that the source can be asked about; None: it is as small as can be."""
+    steps = (span.end - span.start) // granularity
+    return span.start + granularity * (steps // 2) if steps >= 2 else None

@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.harvest.executing.tally import Found, hash_of
 from penstock.harvest.page import Page
-from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span
+from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span, half_of
 from penstock.harvest.spec import PageType, Spec
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
@@ -212,13 +212,15 @@ class Course:
             position,
             total=max((n for n in (position.total, page.total) if n is not None), default=None),
             has_grown=position.has_grown or _is_larger(page.total, position.total),
-            faulty=position.faulty + (0 if position.is_probe else _without_id(page)),
+            faulty=position.faulty
+            + (0 if position.is_probe else sum(each.provider_id is None for each in page.faults)),
             pending=position.pending + tuple(dict.fromkeys(page.ids)) if self.is_two_phase else (),
         )
         if self.spec.pagination.type is PageType.TIME:
             return self._after_window(position, page, before)
         if overflow := self._overflow(position, page):
             return overflow
+        self._refuse_standing_link(position, page)
         if self._has_next(position, page):
             return self._step_on(self._unless_endless(position, page), page, now)
         if self._wants_probe(position, page):
@@ -278,6 +280,14 @@ class Course:
             is_last = pages.short_page_ends and page.served < pages.page_size
             return self._leads_on(position, page) and page.served > 0 and not is_last
         return page.served >= pages.page_size if pages.short_page_ends is not False else page.served > 0
+
+    def _refuse_standing_link(self, position: Position, page: Page) -> None:
+        """Where there is more without a way to it, or the page before comes again: our token is not heard."""
+        if self.spec.pagination.type not in _LINKED or self._leads_on(position, page):
+            return
+        is_again = page.served > 0 and position.held == hash_of(page.ids) and bool(page.next_token or page.next_url)
+        if page.has_more or (is_again and position.total is None):
+            raise PenstockError(error_codes.SOURCE_ENDLESS, reason="its next link leads nowhere", page=position.page)
 
     def _leads_on(self, position: Position, page: Page) -> bool:
         """A link that leads to where we are is an end; sources say so in that way."""
@@ -388,13 +398,3 @@ def _asks_for_size(spec: Spec) -> bool:
 
 def _is_larger(total: int | None, before: int | None) -> bool:
     return total is not None and before is not None and total > before
-
-
-def _without_id(page: Page) -> int:
-    return sum(1 for fault in page.faults if fault.provider_id is None)
-
-
-def half_of(span: Span, granularity: timedelta) -> datetime | None:
-    """A moment in the middle that the source can be asked about; None: it is as small as can be."""
-    steps = (span.end - span.start) // granularity
-    return span.start + granularity * (steps // 2) if steps >= 2 else None

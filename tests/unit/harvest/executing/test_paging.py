@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.harvest.executing.roads import DAY, START, course, page, walk
 
-from penstock.harvest.executing.paging import Course, Overflow, Phase, half_of
+from penstock.harvest.executing.paging import Course, Overflow, Phase
 from penstock.harvest.executing.tally import Found
 from penstock.harvest.page import Page
-from penstock.harvest.slices import Span
+from penstock.harvest.slices import Span, half_of
 from penstock.kernel import error_codes
 from penstock.kernel.errors import PenstockError
 
@@ -47,6 +47,26 @@ class TestOffsets:
     def test_an_explicit_word_of_the_source_counts_more_than_the_length(self):
         assert not walk(self.ROAD, [page(3, has_more=True)])[0].is_finished
         assert walk(self.ROAD, [page(10, has_more=False)])[0].is_finished
+
+
+class TestLinksThatStand:
+    """The source does not hear the token that it is sent: what it has stored so far must not pass for everything."""
+
+    ROAD = course(pagination={"type": "TOKEN", "pageSize": 10, "nextTokenPath": "$.n", "hasMorePath": "$.m"})
+
+    @pytest.mark.parametrize("following", [page(10, next_token="t", has_more=True), page(10, has_more=True)])
+    def test_more_without_a_way_to_it_is_an_error(self, following):
+        with pytest.raises(PenstockError) as caught:
+            walk(self.ROAD, [page(10, next_token="t", has_more=True), following])
+        assert caught.value.code is error_codes.SOURCE_ENDLESS
+
+    def test_so_is_the_page_before_with_the_token_that_was_sent(self):
+        with pytest.raises(PenstockError) as caught:
+            walk(self.ROAD, [page(10, next_token="t")] * 2)
+        assert caught.value.code is error_codes.SOURCE_ENDLESS
+
+    def test_the_same_token_behind_another_page_is_an_end(self):
+        assert walk(self.ROAD, [page(10, next_token="t"), page(10, 10, next_token="t")])[-1].is_finished
 
 
 class TestPages:
