@@ -121,7 +121,9 @@ class Pagination(Section):
     short_page_ends: bool | None = Field(None, description="A page that is not full is the last one")
     tail_probe: bool = Field(False, description="When a token or URL is missing on a full page, ask once more")
     token_ttl: Duration | None = Field(None, description="Older tokens are not used again: the slice begins anew")
-    reconcile: bool = Field(True, description="Read again when fewer ids came than the source says there are")
+    reconcile: bool = Field(
+        True, description="Fewer ids than the source says there are: read again, then fail. No: totals are estimates"
+    )
     bridge_to_time: bool = Field(
         True, description="At maxPage or the ceiling the window is cut instead of ending short"
     )

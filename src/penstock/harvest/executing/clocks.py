@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from penstock.harvest.executing.paging import Position
+from penstock.harvest.executing.position import Position
 from penstock.harvest.planning.windows import Wish, safe_end
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import Operation, Spec

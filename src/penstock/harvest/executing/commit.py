@@ -20,7 +20,7 @@ from penstock.harvest.cursors import Closing
 from penstock.harvest.executing import settle, store
 from penstock.harvest.executing.claim import TASKS
 from penstock.harvest.executing.clocks import closable
-from penstock.harvest.executing.paging import Ask, Phase, Position
+from penstock.harvest.executing.position import Ask, Phase, Position
 from penstock.harvest.executing.work import Work
 from penstock.harvest.page import Fault, FaultKind, Page
 from penstock.harvest.records import Counts, Place
@@ -156,8 +156,8 @@ async def _link_before(tx: Tx, work: Work, batch: Batch) -> str | None:
 
 
 def _part_of_window(work: Work, batch: Batch) -> Span | None:
-    """Pagination by time: each answered window is whole by itself, unless details of it are still to come."""
-    if work.spec.pagination.type is not PageType.TIME or work.course.is_two_phase:
+    """Pagination by time: each answered window is whole, unless it is short or details are still to come."""
+    if work.spec.pagination.type is not PageType.TIME or work.course.is_two_phase or batch.after.is_short:
         return None
     before, after = batch.before.since, batch.after.since
     return Span(before, after) if before and after and after > before else None

@@ -7,15 +7,16 @@ pending. Pending ids are fetched before the next list is asked for, so they stay
 Pages that are counted, not linked, are compared with the one before: a source that sends the same page once more is
 asked again. When the list has ended, the different ids of this reading are held against the total that the source
 names. If some are missing, the list is read again, until one that held still brings nothing new; one that never holds
-still is cut into smaller slices. A source that sends pages in a circle, or empty ones without end, is given up.
+still, or that ends with a full page, is cut into smaller slices. What stays short is stored and not closed. A source
+that sends pages in a circle, or empty ones without end, is given up.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 import msgspec
 
+from penstock.harvest.executing.position import Ask, Overflow, Phase, Position
 from penstock.harvest.executing.tally import Found, hash_of
 from penstock.harvest.page import Page
 from penstock.harvest.slices import Dimension, LocalExpr, SliceSpec, Span, half_of
@@ -27,67 +28,6 @@ _MOST_READINGS, _MOST_REPEATS, _MOST_CIRCLES = 4, 3, 10
 _MOST_EMPTY = 200  # sources that filter behind their pages send some
 _COUNTED = frozenset({PageType.OFFSET, PageType.PAGE})
 _LINKED = frozenset({PageType.TOKEN, PageType.URL})
-
-
-class Phase(StrEnum):
-    LIST = "LIST"
-    DETAIL = "DETAIL"
-
-
-class Position(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Stored in `ing_task_run.checkpoint`."""
-
-    page: int = 0  # pages of the list read so far
-    offset: int = 0
-    token: str | None = None
-    token_at: datetime | None = None  # when the source gave it to us
-    url: str | None = None
-    since: datetime | None = None  # TIME: up to here the slice is read
-    step_seconds: float | None = None  # TIME: width of the next request's window
-    pending: tuple[str, ...] = ()  # ids whose details are still to come
-    detail_size: int | None = None  # smaller than the batch size while a bad id is being looked for
-    is_listed: bool = False  # the list has ended
-    is_probe: bool = False  # the last page is being asked for once more
-    reading: int = 1  # how often the list has been begun
-    known: int = 0  # different ids that the readings before this one found
-    total: int | None = None  # the largest total that the source named in this reading
-    has_grown: bool = False  # it has named a larger one than before: an estimate, or items come
-    faulty: int = 0  # items of this reading without a readable id
-    safe_to: datetime | None = None  # the source's clock was behind: nothing after this may be closed
-    held: str | None = None  # what the page before held, as a hash
-    repeats: int = 0  # how often it has come again, where pages are counted
-    mark: str | None = None  # what a page further back held
-    circles: int = 0  # how often a page came that was there before
-    empty: int = 0  # pages in a row without items
-    is_short: bool = False  # fewer ids than the source says it has, and reading again did not help
-
-    @property
-    def is_finished(self) -> bool:
-        return self.is_listed and not self.pending
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The next request."""
-
-    phase: Phase
-    span: Span | None = None
-    page_no: int = 0  # from 0
-    offset: int = 0
-    size: int = 0
-    token: str | None = None
-    url: str | None = None
-    ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Overflow:
-    """More than can be paged through, or than holds still: the rest of the slice must be cut into smaller ones."""
-
-    reason: str
-    rest: Span | None
-    total: int | None = None  # results in it, where the source says
-    pages: int | None = None  # cut into so many parts, if there are as many steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +108,7 @@ class Course:
     # What to ask for -------------------------------------------------------------------------------------------
     def ask(self, position: Position) -> Ask | None:
         """None: there is nothing left to ask for."""
-        if position.is_finished:
+        if position.is_exhausted:
             return None
         if position.pending and (position.is_listed or len(position.pending) >= self.spec.batching.two_phase.threshold):
             return Ask(Phase.DETAIL, self.slice.span, ids=self._next_ids(position))
@@ -323,6 +263,8 @@ class Course:
             return self.restart(position, known=found.ever)
         if proves_nothing and position.page and self._is_divisible:
             return Overflow("the list does not hold still while it is read", self.slice.span, pages=position.page + 1)
+        if page.served >= self.spec.pagination.page_size and self._is_divisible:  # as if there were a limit
+            return Overflow(f"{held} of {total} results came", self.slice.span)
         return msgspec.structs.replace(position, is_listed=True, is_short=True)
 
     @property

@@ -7,7 +7,7 @@ transaction, so there is never a moment in which nobody is responsible for a par
 
 from datetime import timedelta
 
-from penstock.harvest.executing.paging import Overflow
+from penstock.harvest.executing.position import Overflow
 from penstock.harvest.executing.work import Work
 from penstock.harvest.planning.cutting import queue_parts
 from penstock.harvest.slices import Span

@@ -31,7 +31,7 @@ from penstock.harvest.executing.commit import (
     store_batch,
     store_refusal,
 )
-from penstock.harvest.executing.paging import Ask, Overflow, Phase, Position
+from penstock.harvest.executing.position import Ask, Overflow, Phase, Position
 from penstock.harvest.executing.reslice import cut
 from penstock.harvest.executing.settle import Ending
 from penstock.harvest.executing.tally import Tally
@@ -112,7 +112,17 @@ class TaskRun:
             if isinstance(following, Outcome):
                 return following
             position = following
+        if position.is_short:
+            return await self._end_short(position)
         return Outcome(RunStatus.SUCCEEDED, TaskStatus.SUCCEEDED)
+
+    async def _end_short(self, position: Position) -> Outcome:
+        """All that came is stored, but the window stays open: the source says that it has more."""
+        limit, total = self._course.page_limit, position.total
+        is_beyond = total is None or (limit is not None and total > limit)
+        code = error_codes.SOURCE_TRUNCATED if is_beyond else error_codes.SOURCE_SHORT
+        metrics.count_error(self._work.partition, code)
+        return await self._end(self._failed({"code": code.code, "message": f"the source says that it has {total}"}))
 
     async def _first_position(self) -> Position:
         if self._work.position is None:

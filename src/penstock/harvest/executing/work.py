@@ -10,7 +10,8 @@ import msgspec
 from penstock.harvest.cursors import CursorName, Direction, Lineage, Scope
 from penstock.harvest.executing import store
 from penstock.harvest.executing.claim import Held
-from penstock.harvest.executing.paging import Course, Position
+from penstock.harvest.executing.paging import Course
+from penstock.harvest.executing.position import Position
 from penstock.harvest.reading import Reader
 from penstock.harvest.slices import LocalExpr, SliceSpec
 from penstock.harvest.spec import CursorType, Operation, Sections, Spec

@@ -58,6 +58,10 @@ SOURCE_TRUNCATED = _row("SOURCE_TRUNCATED", Kind.UNAVAILABLE, _W,
     "数据源截断了结果，且时间窗已无法再切分", "The source cuts the results short, and the window cannot be made smaller",
     "请用 params 缩小查询，或调小 granularity 与 minWindow",
     "Narrow the question (params), or make granularity and minWindow smaller", retryable=True)
+SOURCE_SHORT = _row("SOURCE_SHORT", Kind.UNAVAILABLE, _W,
+    "数据源给出的记录少于它声明的总数，且时间窗已无法再切分", "The source sends fewer records than it says it has, and the window cannot be made smaller",
+    "已到的记录已保存，时间窗保持未完成；若总数只是估计值，请设 pagination.reconcile: false",
+    "What came is stored, and the window stays open. If the total is an estimate, set pagination.reconcile: false", retryable=True)
 SOURCE_ENDLESS = _row("SOURCE_ENDLESS", Kind.UNAVAILABLE, _W,
     "数据源的翻页没有尽头：不断返回同样的页或空页", "The source's pages have no end: it keeps sending the same ones, or empty ones",
     "请检查分页参数的名称与路径；下一次计划会重取该时间窗",

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.harvest.executing.paging import Course, Overflow, Position
+from penstock.harvest.executing.paging import Course
+from penstock.harvest.executing.position import Overflow, Position
 from penstock.harvest.executing.tally import Tally
 from penstock.harvest.page import Page
 from penstock.harvest.slices import LocalExpr, SliceSpec, Span

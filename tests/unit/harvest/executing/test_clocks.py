@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.harvest.executing.clocks import clock_behind, closable, held_back, is_believable
-from penstock.harvest.executing.paging import Position
+from penstock.harvest.executing.position import Position
 from penstock.harvest.planning.windows import Wish
 from penstock.harvest.slices import Span
 from penstock.harvest.spec import Spec

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.harvest.executing.roads import DAY, START, course, page, walk
 
-from penstock.harvest.executing.paging import Course, Overflow, Phase
+from penstock.harvest.executing.paging import Course
+from penstock.harvest.executing.position import Overflow, Phase
 from penstock.harvest.executing.tally import Found
 from penstock.harvest.page import Page
 from penstock.harvest.slices import Span, half_of

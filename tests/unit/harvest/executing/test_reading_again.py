@@ -5,7 +5,8 @@ import random
 import pytest
 from tests.unit.harvest.executing.roads import DAY, START, course, page, walk
 
-from penstock.harvest.executing.paging import Course, Overflow, Position
+from penstock.harvest.executing.paging import Course
+from penstock.harvest.executing.position import Overflow, Position
 from penstock.harvest.executing.tally import Tally
 from penstock.harvest.page import Page
 
@@ -39,11 +40,18 @@ class TestReadingAgain:
         assert walk(self.ROAD, answers)[-1].is_finished
         assert not walk(self.ROAD, answers)[-1].is_short
 
-    def test_a_second_reading_without_news_is_believed_and_noted(self):
-        answers = [page(3, total=5), page(3, total=5)]
-        after = walk(self.ROAD, answers)[-1]
-        assert after.is_finished
+    def test_a_second_reading_without_news_ends_it_short_and_short_is_not_finished(self):
+        after = walk(self.ROAD, [page(3, total=5), page(3, total=5)])[-1]
+        assert self.ROAD.ask(after) is None
         assert after.is_short
+        assert not after.is_finished
+
+    def test_one_that_ends_short_with_a_full_page_is_cut_as_if_the_source_had_a_limit(self):
+        after = walk(self.ROAD, [page(10, total=23), page(10, 10, total=23), page(0, total=23)] * 2)[-1]
+        assert not isinstance(after, Overflow)
+        limited = course(pagination={"type": "PAGE", "pageSize": 10, "hasMorePath": "$.m"})
+        answers = [page(10, total=23, has_more=True), page(10, 10, total=23, has_more=False)]
+        assert walk(limited, answers * 2)[-1] == Overflow("20 of 23 results came", DAY)
 
     def test_what_left_since_an_earlier_reading_does_not_hide_what_is_missing_in_this_one(self):
         """The first reading misses 30 to 32. In the second the page before comes again, shifted, for the third one."""
@@ -69,14 +77,12 @@ class TestReadingAgain:
     def test_a_total_that_also_grows_is_an_estimate_and_ends_with_the_first_reading_without_news(self):
         wavering = [page(10, total=24), page(10, 10, total=25), page(3, 20, total=24)]
         after = walk(self.ROAD, wavering * 2)[-1]
-        assert after.is_finished
-        assert after.is_short
+        assert (after.is_exhausted, after.is_short, after.is_finished) == (True, True, False)
 
-    def test_where_it_cannot_be_cut_the_difference_is_noted(self):
+    def test_where_it_cannot_be_cut_it_stays_short(self):
         road = course(pagination={"type": "OFFSET", "pageSize": 10}, window={"granularity": "1d"})
         after = walk(road, [page(10, total=15), page(4, 10, total=14)] * 4)[-1]
-        assert after.is_finished
-        assert after.is_short
+        assert (after.is_exhausted, after.is_short, after.is_finished) == (True, True, False)
 
     @pytest.mark.parametrize("seed", range(40))
     def test_a_list_that_only_loses_items_is_never_taken_for_whole_while_one_of_them_was_not_seen(self, seed: int):
