@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -162,7 +162,7 @@ class TestCalling:
         send = await caller.find(str(made["endpoint_id"]))
         async with watched_loop() as lag:
             with pytest.raises(SinkRefused, match="no whole answer within 16384 bytes"):
-                await send(StoredEvent(1, event(), None))
+                await send(StoredEvent(1, event(), None, datetime.now(UTC)))
         assert lag.own < 0.05
 
     async def test_what_is_queued_for_a_removed_endpoint_is_dropped(self, database, caller, receiver):
