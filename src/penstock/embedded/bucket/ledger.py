@@ -95,6 +95,14 @@ class Ledger:
             self.published(notice)
         return stored
 
+    def refusal_of(self, wish: Wish) -> Refusal | None:
+        """Why `put` would refuse any bytes now: another object has the name, or none has it. None: it would not."""
+        current = _generation(self._records.get(object_key(wish.bucket, wish.name)))
+        if wish.generation_match in (None, current):
+            return None
+        metrics.PRECONDITIONS_FAILED.inc()
+        return precondition_failed()
+
     def copy(self, source: StoredObject, wish: Wish) -> StoredObject:
         try:
             data = self._shelf.share_data(source.data)
@@ -153,9 +161,12 @@ def _objects_of(record: ObjectRecord) -> Iterable[StoredObject]:
         yield record.object
 
 
+def _generation(record: ObjectRecord | None) -> int:
+    return record.object.generation if record and record.object else 0
+
+
 def _check_generation(before: ObjectRecord | None, wanted: int | None) -> None:
-    current = before.object.generation if before and before.object else 0
-    if wanted is not None and wanted != current:
+    if wanted not in (None, _generation(before)):
         metrics.PRECONDITIONS_FAILED.inc()
         raise precondition_failed()
 

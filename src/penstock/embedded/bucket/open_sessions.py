@@ -17,16 +17,16 @@ _SILENT_LASTS = timedelta(days=1)
 class Session:
     """One session: what is known of it, and the request that writes to it."""
 
-    def __init__(self, record: SessionRecord, heard: datetime, *, is_empty: bool = True) -> None:
+    def __init__(self, record: SessionRecord, heard: datetime) -> None:
         self.record = record
         self.owner = owner_of(record.wish.name)
         self.heard = heard  # when its sender last sent bytes, or we started
-        self.is_empty = is_empty  # has nothing come that is kept?
+        self.is_empty = True  # has nothing come that was to be kept?
         self.file: DataFile | None = None  # between requests it is closed, but its hashes are kept
         self.turn = asyncio.Lock()
         self.body: Body | None = None
         self.is_named = False  # is the data file's name durable?
-        self.last_sent = 0  # rank among all requests that brought bytes; 0: none yet
+        self.last_sent = 0  # rank among all senders, by their last bytes; 0: none yet
 
     @property
     def is_open(self) -> bool:

@@ -1,6 +1,7 @@
 """Why a request is not done, in the words and numbers that clients of Google's bucket know."""
 
 TOO_LARGE = "EntityTooLarge"
+PRECONDITION_FAILED = "PreconditionFailed"
 
 
 class Refusal(Exception):
@@ -18,7 +19,7 @@ def malformed(message: str) -> Refusal:
 
 
 def precondition_failed() -> Refusal:
-    return Refusal(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold.")
+    return Refusal(412, PRECONDITION_FAILED, "At least one of the pre-conditions you specified did not hold.")
 
 
 def no_such_object() -> Refusal:

@@ -19,14 +19,17 @@ import structlog
 
 from penstock.embedded.bucket import metrics
 from penstock.embedded.bucket.body import Body, HungUpOn
+from penstock.embedded.bucket.byte_holders import ByteHolders
 from penstock.embedded.bucket.datafile import DataFile
 from penstock.embedded.bucket.faults import Faults
+from penstock.embedded.bucket.inflow import Inflow
 from penstock.embedded.bucket.ledger import Ledger
 from penstock.embedded.bucket.names import owner_of
 from penstock.embedded.bucket.open_sessions import OpenSessions, Session
 from penstock.embedded.bucket.ranges import QUANTUM, Arriving
 from penstock.embedded.bucket.records import Kind, SessionRecord, StoredObject, Wish, session_key
 from penstock.embedded.bucket.refusals import (
+    PRECONDITION_FAILED,
     TOO_LARGE,
     Refusal,
     malformed,
@@ -44,10 +47,7 @@ from penstock.kernel import failpoints
 from penstock.kernel.clock import Clock
 
 log = structlog.get_logger(__name__)
-_KEEP_AT = 1024 * 1024
-# A signed address can be used many times: who has one must not fill the disk with sessions, nor with their bytes.
-_MOST_OF_A_NAME = 16
-_MOST_WITH_BYTES = 2
+_MOST_OF_A_NAME = 16  # a signed address can be used many times: whoever has one must not fill the disk with sessions
 
 
 class Sessions:
@@ -62,6 +62,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._open = OpenSessions(settings.most_sessions, settings.session_share)
         self._of_name: dict[str, dict[str, Session]] = {}  # oldest first
+        self._holders = ByteHolders()
         self._sendings = itertools.count(1)
 
     def load(self, ended: dict[str, StoredObject]) -> set[str]:
@@ -72,11 +73,23 @@ class Sessions:
                 record = msgspec.structs.replace(record, object=ended[key])
             if record.object:
                 self._ledger.saw(record.object.generation)
-            self._sessions[key] = Session(record, self._clock.now(), is_empty=self._shelf.is_empty(key))
+            self._sessions[key] = Session(record, self._clock.now())
         for key, session in sorted(self._sessions.items(), key=lambda each: each[1].record.started):
-            session.last_sent = next(self._sendings)
             self._note(key, session)
+        self._load_holders()
         return self._open.keys()
+
+    def _load_holders(self) -> None:
+        """Counts the sessions that hold bytes; of more than two of an object, those not written to longest end."""
+        still_open = self._open.keys()
+        written = {key: when for key in still_open if (when := self._shelf.written_at(key))}
+        for key in sorted(written, key=lambda key: written[key]):
+            session = self._sessions[key]
+            session.last_sent = next(self._sendings)
+            while silent := self._holders.add(session):
+                self._end(silent, session_over())
+            if refusal := self._ledger.refusal_of(session.record.wish):
+                self._end(session, refusal)
 
     async def begin(self, kind: Kind, wish: Wish, total: int | None = None) -> str:
         """The secret that names the new session."""
@@ -111,25 +124,29 @@ class Sessions:
 
     async def put(self, session: Session, arriving: Arriving, body: Body) -> int | StoredObject:
         """How many bytes we have now, or the finished object."""
-        if not arriving.only_asks:
-            await self._make_room_for_bytes(session)
         async with self._turn(session, body):
             if session.record.refused:
                 raise Refusal(*session.record.refused)
             if session.record.object:
                 return session.record.object
-            async with self._opened(session) as file:
-                self._check_total(session, file, arriving)
-                if not arriving.only_asks:
-                    whole = await self._taken_in(session, file, arriving, body)
-                else:
-                    whole = arriving.total is not None and arriving.total == file.size
-                if whole:
-                    return await in_thread(self._finish, session, file)
-                await in_thread(self._sync, session, file)
-                failpoints.reach("bucket.chunk_synced")
-                metrics.RESUMED.inc()
-                return file.size
+            got = await self._put(session, arriving, body)
+        if not isinstance(got, int):
+            await self._end_outdated(got)
+        return got
+
+    async def _put(self, session: Session, arriving: Arriving, body: Body) -> int | StoredObject:
+        async with self._opened(session) as file:
+            self._check_total(session, file, arriving)
+            if not arriving.only_asks:
+                whole = await self._taken_in(session, file, arriving, body)
+            else:
+                whole = arriving.total is not None and arriving.total == file.size
+            if whole:
+                return await in_thread(self._finish, session, file)
+            await in_thread(self._sync, session, file)
+            failpoints.reach("bucket.chunk_synced")
+            metrics.RESUMED.inc()
+            return file.size
 
     async def cancel(self, session: Session) -> None:
         """Forgets it with its bytes. One that has ended well stays: its sender may ask again how it ended."""
@@ -153,17 +170,23 @@ class Sessions:
             if session.turn.locked() or not self._is_over(session, now):
                 continue
             if session.is_open:
-                await self._end_old(session)
+                await self._end_in_turn(session, session_over())
                 gone += 1
             elif now - session.record.started > 2 * self._settings.session_days:
                 await in_thread(self._shelf.remove_session, key)
                 self._drop(key)
         return gone
 
-    async def _end_old(self, session: Session) -> None:
+    async def _end_in_turn(self, session: Session, why: Refusal) -> None:
         async with self._turn(session, None):
             if session.is_open:
-                await in_thread(self._end, session, session_over())
+                await in_thread(self._end, session, why)
+
+    async def _end_outdated(self, stored: StoredObject) -> None:
+        """Ends the sessions that hold bytes for the object and may not replace it: its quota has been given back."""
+        for session in self._holders.of(stored.name):
+            if refusal := self._ledger.refusal_of(session.record.wish):
+                await self._end_in_turn(session, refusal)
 
     async def _make_room(self, name: str) -> None:
         """Forgets sessions when one object has too many; a client that still sends to one begins anew."""
@@ -175,16 +198,17 @@ class Sessions:
                 self._drop(session.record.key)
                 await in_thread(self._shelf.remove_session, session.record.key)
 
-    async def _make_room_for_bytes(self, session: Session) -> None:
-        """Forgets sessions of the object that hold much, longest silent first; one may stay beside the one that sends.
+    async def _hold_bytes(self, session: Session) -> None:
+        """Waits until the session may hold bytes: another that was silent longest ends first, if there are two.
 
-        Before the turn is taken: two that wait for each other's would wait for ever.
+        A session waits here only while it holds none, and only for one that holds some, which never waits here: so no
+        two wait for each other, though each has its own turn.
         """
-        session.last_sent = next(self._sendings)
-        same = self._of_name.get(session.record.wish.name, {}).values()
-        others = sorted((each for each in same if each is not session and _holds_much(each)), key=_last_sent)
-        for silent in others[: max(0, len(others) + 1 - _MOST_WITH_BYTES)]:
-            await self.cancel(silent)
+        if refusal := self._ledger.refusal_of(session.record.wish):
+            raise refusal
+        while silent := self._holders.add(session):
+            await self._end_in_turn(silent, session_over())
+            self._holders.discard(silent)
 
     def _note(self, key: str, session: Session) -> None:
         self._sessions[key] = session
@@ -237,7 +261,6 @@ class Sessions:
             session.file = None  # how much came to be written is found out by looking
             raise
         finally:
-            session.is_empty = file.size == 0
             file.close()
 
     def _check_total(self, session: Session, file: DataFile, arriving: Arriving) -> None:
@@ -253,11 +276,11 @@ class Sessions:
         session.record = msgspec.structs.replace(session.record, total=total)
 
     async def _taken_in(self, session: Session, file: DataFile, arriving: Arriving, body: Body) -> bool:
-        """True when the object is whole. A sender that brings more than was announced has lost its session."""
+        """True when the object is whole. A sender that brings too much, or comes too late, has lost its session."""
         try:
             return await self._take_in(session, file, arriving, body)
         except Refusal as refusal:
-            if refusal.code == TOO_LARGE:
+            if refusal.code in (TOO_LARGE, PRECONDITION_FAILED):
                 await in_thread(self._end, session, refusal)
             raise
 
@@ -272,11 +295,12 @@ class Sessions:
             metrics.OFFSET_MISMATCHES.inc()
         if arriving.start > file.size:
             raise try_again(f"Bytes are missing before this chunk: {file.size} are here.")
-        inflow = _Inflow(file, arriving, self._faults, self._most(session))
+        hold = partial(self._hold_bytes, session)
+        inflow = Inflow(file, arriving, self._faults, most=self._most(session), hold=hold)
         try:
             while piece := await body.next():
+                session.heard, session.last_sent = self._clock.now(), next(self._sendings)
                 await inflow.add(piece)
-                session.heard = self._clock.now()
         except HungUpOn:
             raise try_again("The sender was silent for too long, or came again.") from None
         finally:
@@ -305,12 +329,13 @@ class Sessions:
             self._end(session, refusal)
             raise
         self._settle(session, msgspec.structs.replace(record, object=stored))
+        self._holders.discard(session)
         return stored
 
     def _end(self, session: Session, refusal: Refusal) -> None:
         why = (refusal.status, refusal.code, refusal.message)
         self._settle(session, msgspec.structs.replace(session.record, refused=why))
-        self._shelf.remove_data(session.record.key)
+        self._remove_bytes(session)
 
     def _erase(self, session: Session) -> None:
         """The record first: bytes that no record names are swept at the next start."""
@@ -318,7 +343,13 @@ class Sessions:
         session.record = msgspec.structs.replace(session.record, refused=(over.status, over.code, over.message))
         self._shelf.remove_session(session.record.key)
         failpoints.reach("bucket.session_erased")
-        self._shelf.remove_data(session.record.key)
+        self._remove_bytes(session)
+
+    def _remove_bytes(self, session: Session) -> None:
+        try:
+            self._shelf.remove_data(session.record.key)
+        finally:
+            self._holders.discard(session)
 
     def _settle(self, session: Session, record: SessionRecord) -> None:
         session.record, session.file = record, None
@@ -327,52 +358,9 @@ class Sessions:
             self._shelf.write_session(record)
 
 
-class _Inflow:
-    """The bytes of one request on their way into the file, whole quanta at a time."""
-
-    def __init__(self, file: DataFile, arriving: Arriving, faults: Faults, most: int) -> None:
-        self._file = file
-        self._skip = file.size - arriving.start  # sent before, and here already
-        self._arriving = arriving
-        self._faults = faults
-        self._most = most
-        self._waiting = bytearray()
-        self.received = 0
-
-    async def add(self, piece: bytes) -> None:
-        self.received += len(piece)
-        length = self._arriving.length
-        if length is not None and self.received > length:
-            raise malformed("More bytes came than Content-Range says.")
-        if self._faults.breaks_off(self.received):
-            raise try_again("A fault that was ordered.")
-        dropped = min(self._skip, len(piece))
-        self._skip -= dropped
-        if self._file.size + len(self._waiting) + len(piece) - dropped > self._most:
-            raise too_large(self._most)
-        self._waiting += memoryview(piece)[dropped:]
-        if len(self._waiting) >= _KEEP_AT:
-            await self.keep()
-
-    async def keep(self, *, everything: bool = False) -> None:
-        length = len(self._waiting) if everything else len(self._waiting) // QUANTUM * QUANTUM
-        if length:
-            piece = bytes(memoryview(self._waiting)[:length])
-            del self._waiting[:length]
-            await in_thread(self._file.append, piece)
-
-
 async def _got_within(turn: asyncio.Lock, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await turn.acquire()
     except TimeoutError:
         return False
-
-
-def _holds_much(session: Session) -> bool:
-    return session.is_open and session.file is not None and session.file.size >= QUANTUM
-
-
-def _last_sent(session: Session) -> int:
-    return session.last_sent

@@ -85,12 +85,13 @@ class Shelf:
     def data(self, name: str) -> Path:
         return self._data / name
 
-    def is_empty(self, name: str) -> bool:
-        """Also when there is no such file."""
+    def written_at(self, name: str) -> int:
+        """When bytes were last written to the file, in nanoseconds; 0: it has none, or there is no such file."""
         try:
-            return self.data(name).stat().st_size == 0
+            found = self.data(name).stat()
         except FileNotFoundError:
-            return True
+            return 0
+        return found.st_mtime_ns if found.st_size else 0
 
     def share_data(self, name: str) -> str:
         """A second name for the same bytes, which neither owner will ever change."""

@@ -230,8 +230,8 @@ class TestPreconditions:
     def test_of_two_sessions_the_first_to_end_wins(self, bucket, name):
         one, other = bucket.begin(name), bucket.begin(name)
         sent(bucket, one, 0, QUANTUM)
-        assert bucket.put(other, CONTENT).status_code == 200
         before = counted("penstock_bucket_precondition_failed_total")
+        assert bucket.put(other, CONTENT).status_code == 200
         assert sent(bucket, one, QUANTUM, TOTAL).status_code == 412
         assert counted("penstock_bucket_precondition_failed_total") == before + 1
         assert bucket.asked(one, TOTAL).status_code == 412
