@@ -1110,7 +1110,7 @@ create table catalog.uploads (
   created_at        timestamptz not null default now(),
   updated_at        timestamptz not null default now(),
   merchant_id       text not null,
-  user_name         text not null,                     -- `sub` of the token; user_id is made from it unless it is one
+  user_name         text not null,                     -- `sub` of the token; user_id is made of it and the merchant
   policy            text not null,
   declared_seconds  int,
   opened_at         timestamptz not null default now(),  -- begun, or begun again after a failure

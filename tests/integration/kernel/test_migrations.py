@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from uuid import UUID
 
 import psycopg
 import pytest
 
 from penstock.embedded import EmbeddedPostgres
+from penstock.kernel.identity import Caller, Role
 from penstock.kernel.migrations import SchemaTooNew, current_revision, directory, migrate, newest_revision
+from penstock.uploads.direct.opening import user_uuid
 
 _SHAPE = """
 select 'column', table_schema, table_name, column_name || ' ' || data_type || ' ' || is_nullable || ' '
@@ -84,3 +87,34 @@ class TestMigrating:
         with pytest.raises(SchemaTooNew) as refused:
             migrate(url)
         assert (refused.value.found, refused.value.newest) == ("9999", newest_revision())
+
+
+class TestUsersOfDirectUploads:
+    """Revision 0016: a user whose `sub` is a UUID had it as id, whatever the merchant."""
+
+    SUB = "5a0c7f6e-1111-4222-8333-444455556666"
+
+    def test_uploads_and_videos_of_before_are_found_by_their_own_merchant(self, fresh):
+        url = fresh("users")
+        migrate(url)
+        phone, named = (Caller(sub, "m-1", Role.UPLOADER) for sub in (self.SUB, "ming"))
+        disguised = Caller(str(user_uuid(phone)), "m-2", Role.UPLOADER)  # in the way of the first
+        before = [(phone, UUID(self.SUB)), (named, user_uuid(named)), (disguised, user_uuid(phone))]
+        with psycopg.connect(url) as connection:
+            for caller, user_id in before:
+                connection.execute(
+                    "insert into catalog.uploads (user_id, bucket, object_name, original_filename, content_type,"
+                    " content_md5, merchant_id, user_name, policy)"
+                    " values (%s, 'b', %s, 'a.mp4', 'video/mp4', %s, %s, %s, 'video')",
+                    (user_id, f"videos/{user_id}", "0" * 32, caller.merchant_id, caller.user_id),
+                )
+                video = "insert into catalog.videos (user_id, merchant_id) values (%s, %s)"
+                connection.execute(video, (user_id, caller.merchant_id))
+            connection.execute("insert into catalog.videos (user_id, merchant_id) values (%s, 'm-3')", (self.SUB,))
+            connection.execute("update alembic_version set version_num = '0015'")
+        migrate(url)
+        uploads = {(user_uuid(caller), f"videos/{user_id}") for caller, user_id in before}
+        videos = {user_uuid(caller) for caller, _ in before} | {user_uuid(Caller(self.SUB, "m-3", Role.UPLOADER))}
+        with psycopg.connect(url) as connection:
+            assert set(connection.execute("select user_id, object_name from catalog.uploads")) == uploads
+            assert {user_id for (user_id,) in connection.execute("select user_id from catalog.videos")} == videos

@@ -54,13 +54,13 @@ class Opened:
 
 
 def user_uuid(caller: Caller) -> UUID:
-    """The user in our tables: the token's own id if it is a UUID, else one made from it and the merchant."""
+    """The user in our tables, made of merchant and `sub`: users of two merchants never share an upload or an object."""
     return _user_uuid(caller.merchant_id, caller.user_id)
 
 
 @lru_cache(maxsize=4096)
 def _user_uuid(merchant_id: str, user_id: str) -> UUID:
-    return as_uuid(user_id) or uuid5(_USERS, f"{merchant_id}\n{user_id}")
+    return uuid5(_USERS, f"{merchant_id}\n{as_uuid(user_id) or user_id}")
 
 
 async def open_upload(desk: DirectDesk, caller: Caller, wish: Wish) -> Opened:
@@ -190,8 +190,6 @@ async def _bind(tx: Tx, caller: Caller, values: dict[str, Any]) -> None:
 
 def _same_or_differs(known: dict[str, Any], values: dict[str, Any]) -> None:
     """The same content with other facts: one of the two is wrong, and it is not for us to say which."""
-    if known["merchant_id"] != values["merchant_id"]:  # whose upload is nobody else's business
-        raise PenstockError(error_codes.DIRECT_UPLOAD_DIFFERS, fields={"merchant_id": "announced for another merchant"})
     differ = {}
     if known["status"] != DirectStatus.FAILED:
         if known["content_type"] != values["content_type"]:

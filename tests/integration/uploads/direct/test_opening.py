@@ -29,7 +29,7 @@ class TestOpening:
     async def test_ten_at_once_get_one_row_and_one_object_name(self, desk, phone, wish):
         opened = await asyncio.gather(*(open_upload(desk, phone, wish) for _ in range(10)))
         assert len({each.row["upload_id"] for each in opened}) == 1
-        assert {each.row["object_name"] for each in opened} == {f"videos/{phone.user_id}/{md5_of(CONTENT)}"}
+        assert {each.row["object_name"] for each in opened} == {f"videos/{user_uuid(phone)}/{md5_of(CONTENT)}"}
         async with desk.database.transaction() as tx:
             rows = await fetch_all(tx, "select * from catalog.uploads")
             told = await fetch_all(tx, "select * from outbox_events where event_type = 'direct_upload.pending'")
@@ -58,8 +58,9 @@ class TestOpening:
         assert again.row["object_name"] == first.row["object_name"]
         assert first.row["object_name"] in again.start.url
 
-    async def test_a_user_without_a_uuid_gets_one_for_each_merchant(self):
-        one, other = (Caller("ming", merchant, Role.UPLOADER) for merchant in ("m-1", "m-2"))
+    @pytest.mark.parametrize("user", ["ming", "5a0c7f6e-1111-4222-8333-444455556666"])
+    async def test_a_user_has_another_id_for_each_merchant(self, user):
+        one, other = (Caller(user, merchant, Role.UPLOADER) for merchant in ("m-1", "m-2"))
         assert user_uuid(one) == user_uuid(one)
         assert user_uuid(one) != user_uuid(other)
 
@@ -112,11 +113,16 @@ class TestOpening:
         assert refused.value.code is error_codes.DIRECT_UPLOAD_DIFFERS
         assert field in refused.value.details["fields"]
 
-    async def test_another_merchant_learns_nothing_of_an_upload(self, desk, phone, wish):
-        await open_upload(desk, phone, wish)
-        with pytest.raises(PenstockError) as refused:
-            await open_upload(desk, replace(phone, merchant_id="m-2"), replace(wish, size_bytes=7))
-        assert refused.value.details == {"fields": {"merchant_id": "announced for another merchant"}}
+    async def test_uploads_of_two_merchants_never_meet_whatever_their_tokens_say_of_the_user(self, desk, phone, wish):
+        """Neither learns what the other has announced, nor announces it first to keep the other from it."""
+        stranger = replace(phone, merchant_id="m-2")
+        by_name = Caller("ming", "m-1", Role.UPLOADER)
+        disguised = Caller(str(user_uuid(by_name)), "m-2", Role.UPLOADER)
+        taken = await open_upload(desk, stranger, replace(wish, size_bytes=7))
+        opened = [taken] + [await open_upload(desk, each, wish) for each in (phone, disguised, by_name)]
+        assert len({each.row["upload_id"] for each in opened}) == 4
+        assert len({each.row["object_name"] for each in opened}) == 4
+        assert [each.row["merchant_id"] for each in opened] == ["m-2", "m-1", "m-2", "m-1"]
 
 
 class TestAnotherBucket:
