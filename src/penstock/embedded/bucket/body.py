@@ -80,7 +80,7 @@ class Body:
     def hang_up(self) -> None:
         """Whoever reads stops reading."""
         self._hung_up = True
-        if self._waiting is not None:
+        if self._waiting is not None and not self._waiting.expired():  # several may hang up at the same time
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def _next(self) -> bytes:

@@ -1,5 +1,6 @@
 """What the sessions of one object hold on disk together: twice the announced size at the most, at every moment."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -10,6 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.support.bucket import QUANTUM, BucketThread, until
+
+from penstock.embedded.bucket.body import Body, HungUpOn, Patience
+from penstock.embedded.bucket.threads import ITSELF, FairWork, OwnedWork
+from penstock.kernel.clock import SystemClock
 
 ANNOUNCED = 16 * QUANTUM
 NAME = "videos/user/film"
@@ -102,6 +107,21 @@ class TestSendersAtTheSameTime:
         assert send_quantum(fresh, third) == 308
         assert sender.send_rest() == "308"
         assert states(fresh, [slow, silent, third]) == [308, 410, 308]
+
+
+class TestSeveralThatWaitForOneToEnd:
+    async def test_each_of_them_may_hang_up_on_its_sender(self):
+        """Also in the moment in which the first has, and the sender's request has not noticed yet."""
+        fair = FairWork(SystemClock())
+        body = Body(asyncio.Event().wait, Patience(60, 60, 60), OwnedWork(fair, ITSELF))
+        reading = asyncio.create_task(body.next())
+        await asyncio.sleep(0.01)
+        for _ in range(4):
+            body.hang_up()
+            await asyncio.sleep(0)
+        with pytest.raises(HungUpOn):
+            await reading
+        fair.close()
 
 
 class TestAfterARestart:
