@@ -12,23 +12,29 @@ down_revision = "0015"
 
 _USERS = UUID("6f0c2f0e-5a0a-5c0f-9a52-0a6f3b1f7e11")
 # Ids that were made from merchant and `sub` are of version 5; a video does not say what its user's `sub` was.
-_AS_IN_THE_TOKEN = (
+_OLD_IDS = (
     "select merchant_id, user_id from catalog.uploads where user_id::text = lower(user_name)"
     " union select merchant_id, user_id from catalog.videos where substr(user_id::text, 15, 1) <> '5'"
 )
 _CHANGES = (
-    "update catalog.uploads set user_id = new_id from moved where uploads.user_id = old_id"
-    " and uploads.merchant_id = whose and old_id::text = lower(user_name) and is_first",
-    "update catalog.uploads set user_id = new_id from moved where uploads.user_id = old_id"
-    " and uploads.merchant_id = whose and old_id::text = lower(user_name) and not is_first",
-    "update catalog.videos set user_id = new_id from moved where videos.user_id = old_id"
-    " and videos.merchant_id = whose",
+    (
+        "update catalog.uploads set user_id = new_id from moved where uploads.user_id = old_id"
+        " and uploads.merchant_id = whose and old_id::text = lower(user_name) and is_first"
+    ),
+    (
+        "update catalog.uploads set user_id = new_id from moved where uploads.user_id = old_id"
+        " and uploads.merchant_id = whose and old_id::text = lower(user_name) and not is_first"
+    ),
+    (
+        "update catalog.videos set user_id = new_id from moved where videos.user_id = old_id"
+        " and videos.merchant_id = whose"
+    ),
 )
 
 
 def upgrade() -> None:
     connection = op.get_bind().connection.driver_connection
-    found = connection.execute(_AS_IN_THE_TOKEN).fetchall()
+    found = connection.execute(_OLD_IDS).fetchall()
     if not found:
         return
     connection.execute(
