@@ -99,7 +99,7 @@ def _common(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
 
 
 def _step(order: Order, job: Mapping[str, Any], payload: Mapping[str, Any]) -> Step:
-    topic = events.topic_of(job["job_id"])
+    """Told to dashboards alone: nobody follows a job before it is there, and who does begins with its state."""
     return Step(
         str(job["job_id"]),
         None,
@@ -109,8 +109,7 @@ def _step(order: Order, job: Mapping[str, Any], payload: Mapping[str, Any]) -> S
         operator=order.caller.user_id,
         merchant_id=job["merchant_id"],
         payload=payload,
-        topics=(topic,),
-        order_key=topic,
+        order_key=events.topic_of(job["job_id"]),
     )
 
 
