@@ -99,7 +99,7 @@ def _common(desk: Desk, order: Order, claim: Claim) -> dict[str, Any]:
 
 
 def _step(order: Order, job: Mapping[str, Any], payload: Mapping[str, Any]) -> Step:
-    """Told to dashboards alone: nobody follows a job before it is there, and who does begins with its state."""
+    """Makes the step that begins a job. Only dashboards hear of it: whoever follows the job begins with its state."""
     return Step(
         str(job["job_id"]),
         None,

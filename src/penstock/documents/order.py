@@ -21,7 +21,7 @@ class Order:
 
     @property
     def tenant(self) -> str:
-        """Whose share of the machine the work takes: the asker's, or a caller who acts for many would have many."""
+        """The merchant whose share of the machine is used: the caller's own, however many they act for."""
         return self.caller.merchant_id
 
     @property

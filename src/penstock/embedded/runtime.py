@@ -109,7 +109,7 @@ class Place:
 
 
 def share_of_disk(free: int) -> int:
-    """What a merchant's open direct uploads may announce: a quarter of what is free, and always one large file."""
+    """The quota of a merchant's open direct uploads: a quarter of what is free, and always one large file."""
     return min(max(free // 4, _LEAST_OPEN_BYTES), _MOST_OPEN_BYTES)
 
 

@@ -234,7 +234,7 @@ def _branches(found: list[_Token]) -> list[list[_Token]] | None:
 
 
 def _end_of_group(piece: list[_Token]) -> int:
-    """Where the parenthesis closes with which the piece begins; 0: it begins with none."""
+    """Finds the end of the parenthesis with which the piece begins; 0 if it begins with none."""
     depth = 0
     for at, token in enumerate(piece):
         depth += _opens(token, "(") - _opens(token, ")")

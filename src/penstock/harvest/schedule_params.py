@@ -22,7 +22,7 @@ class CandidateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleParams:
-    """What is about planning (None where not given), and the rest."""
+    """The parameters about planning (None where not given), and those for the source."""
 
     since: datetime | None
     until: datetime | None

@@ -19,7 +19,7 @@ class ByteHolders:
         self._lock = threading.Lock()
 
     def add(self, session: Session) -> Session | None:
-        """None: it may hold bytes from now on. Else nothing has changed, and this session must end first."""
+        """Counts the session as a holder; or returns the one that must end first, and changes nothing."""
         with self._lock:
             same = self._of_name.setdefault(session.record.wish.name, {})
             if session.record.key not in same and len(same) >= _MOST_OF_A_NAME:

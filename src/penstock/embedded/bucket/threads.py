@@ -67,7 +67,7 @@ _WORK: ContextVar[OwnedWork] = ContextVar("bucket_work")
 
 
 def work_for(work: OwnedWork) -> None:
-    """What this task does, and those that it starts, is part of this work from here on."""
+    """Counts all that this task does afterwards, with the tasks that it starts, as part of this work."""
     _WORK.set(work)
 
 

@@ -49,7 +49,7 @@ class Order(Generic[T]):
 
 
 async def hash_of(body: bytes) -> str:
-    """Of an answer as it came; a large one is hashed in a thread, as others wait for the event loop."""
+    """Hashes an answer as it came; a large one in a thread, as others wait for the event loop."""
     made = await asyncio.to_thread(hashlib.sha256, body) if len(body) > _HASHED_AT_ONCE else hashlib.sha256(body)
     return f"sha256:{made.hexdigest()}"
 

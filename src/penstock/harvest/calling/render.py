@@ -43,7 +43,7 @@ class PageVars:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a request depends on besides the sections."""
+    """Everything that a request depends on besides the sections."""
 
     now: datetime
     span: Span | None = None

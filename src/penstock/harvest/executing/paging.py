@@ -222,7 +222,7 @@ class Course:
         return page.served >= pages.page_size if pages.short_page_ends is not False else page.served > 0
 
     def _refuse_standing_link(self, position: Position, page: Page) -> None:
-        """Where there is more without a way to it, or the page before comes again: our token is not heard."""
+        """Raises where there is more without a way to it, or the page before comes again: our token is not heard."""
         if self.spec.pagination.type not in _LINKED or self._leads_on(position, page):
             return
         is_again = page.served > 0 and position.held == hash_of(page.ids) and bool(page.next_token or page.next_url)

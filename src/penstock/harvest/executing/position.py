@@ -1,4 +1,4 @@
-"""Where a slice stands: all that is needed to make its next request, committed with every batch."""
+"""The position of a slice: all that is needed to make its next request, committed with every batch."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -122,7 +122,8 @@ class TaskRun:
         is_beyond = total is None or (limit is not None and total > limit)
         code = error_codes.SOURCE_TRUNCATED if is_beyond else error_codes.SOURCE_SHORT
         metrics.count_error(self._work.partition, code)
-        return await self._end(self._failed({"code": code.code, "message": f"the source says that it has {total}"}))
+        said = "more than can be read" if total is None else f"{total} results"
+        return await self._end(self._failed({"code": code.code, "message": f"the source says that it has {said}"}))
 
     async def _first_position(self) -> Position:
         if self._work.position is None:

@@ -46,7 +46,7 @@ class Reader:
         return self._pages.count(body)
 
     async def read_aside(self, body: bytes, *, span: Span | None = None, asked: Sequence[str] = ()) -> Page:
-        """As `read`; a large answer is read in a thread, so that others on the event loop do not wait for it."""
+        """Reads as `read` does, a large answer in a thread: others on the event loop do not wait for it."""
         return await self._aside(len(body), lambda reader: reader.read(body, span=span, asked=asked))
 
     async def count_aside(self, body: bytes) -> int:

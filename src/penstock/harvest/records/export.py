@@ -34,7 +34,7 @@ class Writer(Protocol):
 
 
 def format_of(file: Path) -> Format | None:
-    """By the ending; `.gz` after it packs JSON lines and CSV. Standard output gets JSON lines."""
+    """Tells the format by the ending; `.gz` after it packs JSON lines and CSV. Standard output gets JSON lines."""
     if file == STANDARD_OUTPUT:
         return Format.JSONL
     name = file.with_suffix("") if file.suffix.lower() == _PACKED else file

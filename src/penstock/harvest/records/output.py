@@ -1,4 +1,4 @@
-"""Where an export goes: a plain file appears whole or not at all; pipes, devices and standard output are written to."""
+"""The output of an export: a plain file appears whole or not at all; pipes and devices are written to."""
 
 import gzip
 import os

@@ -19,6 +19,8 @@ class RawStreams:
     def __init__(self, file: Bytes, numbers_of: Callable[[Value], list[int]]) -> None:
         self._file = file
         self._numbers_of = numbers_of
+        # The position of the first `endstream` behind another; the end of what is looked at, if there is none.
+        self.end_of_data = lru_cache(maxsize=64)(self._find_end)
 
     def contents(self, held: dict[str, Value], start: int) -> list[bytes]:
         """The longest stretch for each beginning: what a reader takes that stops earlier is the same up to there."""
@@ -46,9 +48,7 @@ class RawStreams:
                 found.append(start + begin)
         return found
 
-    @lru_cache(maxsize=64)  # noqa: B019 - lives as long as the scan of one file
-    def end_of_data(self, begin: int) -> int:
-        """Where the first `endstream` stands; the end of what is looked at, if there is none."""
+    def _find_end(self, begin: int) -> int:
         at = begin
         while at < min(self._file.size, begin + _LONGEST):
             data = self._file.read(at, _PIECE + len(_END))
