@@ -34,11 +34,13 @@ def sessions_of(bucket: BucketThread, count: int, name: str = NAME) -> list[str]
 
 
 def on_disk(bucket: BucketThread) -> int:
-    held = 0
-    for path in (bucket.directory / "data").iterdir():
+    """Bytes of files that were all there at the same time: one that goes meanwhile makes the count begin anew."""
+    while True:
+        files = set((bucket.directory / "data").iterdir())
         with contextlib.suppress(FileNotFoundError):
-            held += path.stat().st_size
-    return held
+            held = sum(path.stat().st_size for path in files)
+            if files <= set((bucket.directory / "data").iterdir()):
+                return held
 
 
 def states(bucket: BucketThread, sessions: list[str]) -> list[int]:
